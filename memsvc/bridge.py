@@ -79,8 +79,8 @@ def endpoint(environment: Any) -> tuple[str, str]:
         usable = False
     if not usable:
         raise invalid(
-            f"{URL_VARIABLE} is no URL of a server",
-            recovery="such as http://127.0.0.1:8080",
+            f"{URL_VARIABLE} is not the URL of a server",
+            recovery="set it to a URL such as http://127.0.0.1:8080",
         )
     key = environment.get(KEY_VARIABLE, "").strip()
     if not key:
@@ -150,7 +150,7 @@ class Bridge:
             if line is None:
                 await self._reject(
                     INVALID_REQUEST,
-                    f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes",
+                    f"Invalid Request: a message is limited to {LINE_BYTES_MAX} bytes",
                 )
             elif line.strip():
                 await self._receive(line)
@@ -183,7 +183,7 @@ class Bridge:
         if not isinstance(method, str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
                 await self._reject(
-                    INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message"
+                    INVALID_REQUEST, "Invalid Request: this is not a JSON-RPC 2.0 message"
                 )
             else:
                 self._start_notification(line, message)  # an answer, which has none itself
@@ -248,9 +248,9 @@ class Bridge:
         except _NOT_SENT:
             await self._fail(message, unavailable(f"cannot reach {self._address}"))
         except httpx.TimeoutException:
-            await self._fail(message, InDoubtError(f"{self._address} does not answer in time"))
+            await self._fail(message, InDoubtError(f"{self._address} did not answer in time"))
         except httpx.HTTPError:
-            await self._fail(message, InDoubtError(f"{self._address} broke the connection"))
+            await self._fail(message, InDoubtError(f"{self._address} closed the connection"))
         except OSError:
             return  # nobody reads the answers any more
 
@@ -293,7 +293,7 @@ class Bridge:
         if error is None:
             await self._fail(
                 request,
-                unavailable(f"{self._address} answers with HTTP status {response.status_code}"),
+                unavailable(f"{self._address} answered with HTTP status {response.status_code}"),
             )
         else:
             await self._write_error(request["id"], error)
@@ -317,7 +317,10 @@ class Bridge:
                         break
             except httpx.HTTPError:
                 continue  # as long as the server restarts
-        await self._fail(request, InDoubtError(f"{self._address} ended its answer early"))
+        await self._fail(
+            request,
+            InDoubtError(f"{self._address} closed the connection before its answer was complete"),
+        )
 
     async def _write_until_answer(self, response: httpx.Response, position: _Position) -> bool:
         """Write the messages of a stream; return whether the last of them was the answer."""

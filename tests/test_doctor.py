@@ -33,7 +33,7 @@ async def test_tables_that_are_open_and_timeouts_that_are_off_are_amiss(
     monkeypatch.setenv("MEMSVC_DATABASE__URL", database_urls.app)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER ROLE {server.app} IN DATABASE {name} SET statement_timeout = 0")
-    assert await amiss() == {"timeouts": "statement_timeout is off"}
+    assert await amiss() == {"timeouts": "disabled: statement_timeout"}
     await admin.execute(
         "ALTER TABLE facts DISABLE ROW LEVEL SECURITY; CREATE POLICY oops ON entries USING (true)"
     )

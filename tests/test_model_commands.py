@@ -80,8 +80,8 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
     async with provider() as endpoint:
         use = ("embeddings", "use", f"{endpoint.url}/v1", "--model", "m", "--key-env", "A_KEY")
         told = await folder.done(*use)
-        assert f"openai/m answers with {DIMENSIONS} dimensions" in told
-        assert "3 texts embedded" in told, told
+        assert f"openai/m returned {DIMENSIONS} dimensions" in told
+        assert "embedded 3 texts" in told, told
         assert set(endpoint.keys) == {"Bearer sesame"}
         assert sum("Oshima" in text for text in endpoint.texts) == 1
         assert await vector_count(admin) == 3
@@ -92,7 +92,7 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
         endpoint.calls.clear()
         again = await folder.done(*use)
         assert "nothing to change" in again
-        assert "0 texts embedded" in again
+        assert "embedded 0 texts" in again
         assert folder.file.read_bytes() == written
         assert not any("Oshima" in text for text in endpoint.texts)
         # without a key named anew, that of the same endpoint stays
@@ -102,7 +102,7 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
         endpoint.calls.clear()
         await folder.done("recall", "when does a boat go")
         assert endpoint.texts == ["when does a boat go"]
-        assert "ok    embeddings: openai/m answers" in (await folder.run("doctor")).stdout
+        assert "ok    embeddings: openai/m returned" in (await folder.run("doctor")).stdout
     assert "memsvc embeddings use" in await folder.done("embeddings", "off")
     assert "nothing to change" in await folder.done("embeddings", "off")
     assert await vector_count(admin) == 3
@@ -140,7 +140,7 @@ async def test_a_model_that_does_not_answer_as_it_should_changes_nothing(folder:
     (folder.path / "a-file").touch()
     nowhere = ("--data-dir", str(folder.path / "a-file"))
     use = ("embeddings", "use", url, "--model", "m")
-    assert "cannot be written" in await folder.refused(*use, *nowhere)
+    assert "cannot write" in await folder.refused(*use, *nowhere)
     assert "cannot be reached" in await folder.refused("embeddings", "use", url, "--model", "m")
     assert "OPENAI_API_KEY" in await folder.refused(
         "embeddings", "use", "openai", OPENAI_API_KEY=""
@@ -160,11 +160,11 @@ async def test_a_file_of_ones_own_keeps_all_else_as_it_was(folder: Folder) -> No
         assert set(endpoint.keys) == {"Bearer sesame"}
         rerank = ("reranker", "use", f"{endpoint.url}/rerank", "--key-env", "A_KEY")
         told = await folder.done(*rerank, "--config", str(own))
-        assert "answers with scores" in told
+        assert "returned the scores" in told
         assert "documents" in endpoint.calls[-1].body
         assert endpoint.keys[-1] == "Bearer sesame"
         assert (
-            "reranker: rerank-v3.5 answers"
+            "reranker: rerank-v3.5 returned"
             in (await folder.run("doctor", "--config", str(own))).stdout
         )
         endpoint.always = "garbage"
@@ -192,8 +192,8 @@ async def test_a_folder_is_used_from_wherever_the_command_runs_and_can_follow_an
     wrong = await folder.refused("embeddings", "use", str(model), "--dimensions", "4")
     assert "3 dimensions, not 4" in wrong
     told = await folder.done("embeddings", "use", str(model))
-    assert "answers with 3 dimensions" in told
-    assert "1 texts embedded" in told
+    assert "returned 3 dimensions" in told
+    assert "embedded 1 texts" in told
     assert await vector_count(admin) == 1  # those of the endpoint went
     assert str(model.absolute()) in folder.file.read_text()
 

@@ -156,10 +156,12 @@ def test_install_says_what_to_run_where_the_manager_does_not_answer(
 ) -> None:
     (home.parent / "bin/systemctl").write_text("#!/bin/sh\necho No bus >&2\nexit 1\n")
     told = service("install")
-    assert "systemctl: No bus; run this yourself:\n  systemctl --user daemon-reload\n" in told
+    assert (
+        "systemctl failed: No bus. Run this yourself:\n  systemctl --user daemon-reload\n" in told
+    )
     assert "systemctl --user restart memsvc" in told
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "systemctl: it is not here; run this yourself:" in service("install")
+    assert "systemctl failed: not found. Run this yourself:" in service("install")
     assert "started" not in told
     service("status", status=1)
 
@@ -168,7 +170,7 @@ def test_install_leaves_the_unit_of_somebody_else(home: Path) -> None:
     (home / UNIT).parent.mkdir(parents=True)
     (home / UNIT).write_text("[Service]\nExecStart=mine\n")
     for command in ("install", "remove"):
-        assert "is there already" in service(command, status=1)
+        assert "exists already" in service(command, status=1)
     assert (home / UNIT).read_text() == "[Service]\nExecStart=mine\n"
 
 
@@ -186,4 +188,4 @@ def test_service_refuses_a_platform_without_a_manager(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "freebsd14")
-    assert "no service manager for freebsd14" in service("status", status=1)
+    assert "service manager on freebsd14" in service("status", status=1)

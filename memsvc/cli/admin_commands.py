@@ -36,21 +36,23 @@ ALL: Final = "*"
 
 def purge(
     *,
-    level: Annotated[str, Argument(help="What goes: tenant, project, user, session or path.")],
-    name: Annotated[str, Argument(help="The user, the session or the path.")] = "",
-    project: Annotated[str, Option(help="The project; * for a user's data in all projects.")] = "",
-    confirm: Annotated[
-        str, Option(help="The name of what goes, once more; a dry run tells it.")
+    level: Annotated[str, Argument(help="What to delete: tenant, project, user, session or path.")],
+    name: Annotated[str, Argument(help="The name of the user, session or path to delete.")] = "",
+    project: Annotated[
+        str, Option(help="The project; * deletes a user's data in all projects.")
     ] = "",
-    dry_run: Annotated[bool, Option("--dry-run", help="Only count what would go.")] = False,
+    confirm: Annotated[
+        str, Option(help="Repeat the name of what will be deleted; --dry-run prints it.")
+    ] = "",
+    dry_run: Annotated[bool, Option("--dry-run", help="Only count what would be deleted.")] = False,
     tenant: Annotated[
-        str | None, Option(help="Whose, as 64 hexadecimal digits; needs no key.")
+        str | None, Option(help="The tenant, as 64 hexadecimal digits; no key is needed then.")
     ] = None,
     keys: Annotated[
         bool,
         Option(
             "--keys",
-            help="With a tenant, named by --tenant: its keys go too, and open nothing more.",
+            help="Also delete the tenant's API keys. Needs level tenant and --tenant.",
         ),
     ] = False,
     url: Url = None,
@@ -58,18 +60,23 @@ def purge(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a tenant, a project, a user, a session or a path for good, and print a receipt.
+    """Delete a tenant, project, user, session or path for good and print a receipt.
 
-    All that is derived from it goes with it: past versions, the index, facts, jobs that wait.
-    Without --tenant it works as the key of MEMSVC_API_KEY, which needs the admin permission, on a
-    server or in the data folder. With --tenant it works on the database itself. Interrupted, it is
-    finished by the same command.
-    """
+    Everything derived from it is deleted too: past versions, index entries, facts and waiting jobs.
+
+    Without --tenant, the command uses the key in MEMSVC_API_KEY, which needs the admin permission,
+    on a server or in the data folder. With --tenant, it works directly on the database. If it is
+    interrupted, run the same command again to finish it."""
     project = project or (ALL if level == "tenant" else "")
     if not project:
-        raise invalid("--project says in which project; * means all of them, for a user")
+        raise invalid(
+            "this level needs --project; --project '*' means all projects and is allowed"
+            " for a user only"
+        )
     if keys and (tenant is None or level != "tenant"):
-        raise invalid("--keys goes with level tenant and --tenant alone: no key removes itself")
+        raise invalid(
+            "--keys needs the level tenant and --tenant, because a key cannot delete itself"
+        )
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
         settings = place_of(url, config, data_dir).settings()
@@ -81,12 +88,12 @@ def purge(
 
 
 def _receipt(body: dict[str, Any]) -> Iterator[str]:
-    yield f"{body['level']} {body['name']} of project {body['project']}"
+    yield f"{body['level']} {body['name']} in project {body['project']}"
     yield from (f"{table}\t{count}" for table, count in body["counts"].items())
     if body["dry_run"]:
-        yield f"nothing was removed; to remove it: --confirm '{body['name']}'"
+        yield f"nothing was deleted; to delete it, add --confirm '{body['name']}'"
     else:
-        note = ", after a purge that had been interrupted" if body["resumed"] else ""
+        note = ", resuming an interrupted purge" if body["resumed"] else ""
         yield f"complete: {body['purge_id']}, {body['started_at']} to {body['ended_at']}{note}"
 
 

@@ -33,7 +33,7 @@ TIMEOUT_S: Final = 600.0
 """How long the server may be silent: it reads and writes a large archive before it answers."""
 
 Archive = Annotated[
-    Path, Argument(help="The archive; - for standard output or input.", allow_dash=True)
+    Path, Argument(help="The archive file; - for standard input or output.", allow_dash=True)
 ]
 
 
@@ -52,16 +52,20 @@ async def export_archive(
     call: RemoteTools,
     archive: Archive,
     project: OnlyProject = None,
-    calls: Annotated[bool, Option("--calls", help="With the call log, to read.")] = False,
+    calls: Annotated[
+        bool, Option("--calls", help="Include the call log, for reading only.")
+    ] = False,
     gzip: Annotated[
-        bool, Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")
+        bool,
+        Option(
+            "--gzip", help="Compress the archive; implied by a file name that ends in .gz or .tgz."
+        ),
     ] = False,
 ) -> CommandOutput:
-    """Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.
+    """Write all data, or one project, to an archive: a tar of files and JSON lines.
 
-    It is a snapshot of the memory, whatever is written meanwhile, and is restored by `memsvc
-    restore`. The key needs the admin permission.
-    """
+    The archive is a snapshot: later writes do not change it. `memsvc restore` restores it. The key
+    needs the admin permission."""
     params = {
         "project": project or ALL_PROJECTS,
         "gzip": str(gzip or archive.suffix in GZIP_SUFFIXES).lower(),
@@ -76,8 +80,8 @@ async def export_archive(
                     size_bytes += len(chunk)
     except httpx.HTTPError as error:
         raise unavailable(
-            f"the archive ended early ({type(error).__name__})",
-            recovery="run it once more",
+            f"the connection ended before the archive was complete ({type(error).__name__})",
+            recovery="run the command again",
         ) from error
     if str(archive) == "-":
         return CommandOutput(None, ())
@@ -90,16 +94,17 @@ async def export_archive(
 async def restore_archive(
     call: RemoteTools,
     archive: Archive,
-    into: Annotated[str | None, Option(help="Where the only project of the archive goes.")] = None,
+    into: Annotated[
+        str | None, Option(help="Restore the archive's only project under this name.")
+    ] = None,
     check: Annotated[
-        bool, Option("--check", help="Only say whether it could be restored.")
+        bool, Option("--check", help="Only report whether the archive could be restored.")
     ] = False,
 ) -> CommandOutput:
-    """Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.
+    """Restore an archive written by `memsvc export`, compressed or not, into empty projects.
 
-    It is restored completely or not at all, and can be sent again. The key needs the admin
-    permission.
-    """
+    The archive is restored completely or not at all, and the command can be repeated. The key needs
+    the admin permission."""
     params = {"project": into or ALL_PROJECTS, "check": str(check).lower()}
     with _opened(archive) as file:
         headers = {"Content-Type": "application/x-tar"}
@@ -116,11 +121,14 @@ def _result_lines(body: dict[str, Any]) -> Iterable[str]:
     for one in body["projects"]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
         if not one["written"]:
-            what = "was restored from this archive before"
+            what = "this archive was restored here before"
         elif one["occupied"]:
-            what = "is whole, but the project holds something already: restore it --into another"
+            what = (
+                "the archive is intact, but the project is not empty; choose another"
+                " project with --into"
+            )
         elif body["checked_only"]:
-            what = "can be restored"
+            what = "the archive can be restored"
         else:
             what = "restored"
         yield "\t".join([one["into"], what, rows])

@@ -27,25 +27,29 @@ def audit(
     export: Annotated[
         Path | None,
         Argument(
-            help="mem0's JSON or server-memory's JSON lines; - for standard input. Without a file,"
-            " what is stored.",
+            help="An export of mem0 (JSON) or server-memory (JSON lines); - for standard"
+            " input. Without a file, this memory is audited.",
             allow_dash=True,
         ),
     ] = None,
     project: OnlyProject = None,
     tenant: Owner = None,
     max_share: Annotated[
-        float, Option(min=0, max=1, help="Exit code 1 where more is junk, as a share.")
+        float,
+        Option(
+            min=0, max=1, help="Exit with code 1 if a larger share of entries than this is junk."
+        ),
     ] = 1.0,
-    limit: Annotated[int, Option(min=0, help="Ids to list of each finding.")] = 10,
-    show: Annotated[bool, Option("--show", help="List their texts too, secrets masked.")] = False,
+    limit: Annotated[int, Option(min=0, help="Number of ids to list for each finding.")] = 10,
+    show: Annotated[
+        bool, Option("--show", help="Also print their texts, with secrets masked.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Count duplicates, echoes, secrets and what is out of date, here or in another's export.
+    """Count duplicates, echoes, secrets and outdated entries in this memory or in another's export.
 
-    What is stored is that of the key in MEMSVC_API_KEY, on a server too, or of --tenant in the data
-    folder or database. A file needs neither.
-    """
+    Without a file, it reads the memory of the key in MEMSVC_API_KEY (also on a server), or of
+    --tenant in the data folder or database. A file needs neither."""
     if export is not None:
         audit = Audit(keeps_texts=show)
         audit.add_all(exported_memories(local_bytes(export)))
@@ -56,7 +60,7 @@ def audit(
         body = _audit_here(place.settings(), project, tenant, limit, show=show)
     total = sum(body["entries"].values())
     if not total:
-        raise not_found("nothing is remembered here that could be recalled")
+        raise not_found("this memory has no entries that could be recalled")
     if as_json:
         print(orjson.dumps(body).decode())
     else:
@@ -84,7 +88,7 @@ def _print_report(body: dict[str, Any], total: int) -> None:
     print(f"entries\t{total}")
     for name, count in body["findings"].items():
         share = "" if count is None else f"{count / total:.2%}"
-        print(f"{name}\t{'not known' if count is None else count}\t{share}")
+        print(f"{name}\t{'unknown' if count is None else count}\t{share}")
     print(f"junk\t{body['junk']}\t{body['junk'] / total:.2%}")
     for one in body["found"]:
         text = [] if not one["text"] else [" ".join(one["text"].split())[:TEXT_CHARS]]

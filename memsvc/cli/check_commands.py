@@ -112,7 +112,7 @@ async def _collect(results: AsyncIterator[CheckResult]) -> list[CheckResult]:
 def _local_checks(settings: Settings) -> list[CheckResult]:
     """Check what needs no server."""
     python = ".".join(map(str, sys.version_info[:3]))
-    found = [CheckResult("python", True, python), CheckResult("settings", True, "they can be read")]
+    found = [CheckResult("python", True, python), CheckResult("settings", True, "valid")]
     if not settings.database.url:
         folder = settings.data_dir.absolute()
         free = shutil.disk_usage(
@@ -124,7 +124,7 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
                 "disk",
                 free >= FREE_BYTES_MIN,
                 message,
-                "make room, or set data_dir to another folder",
+                "free some disk space, or set data_dir to another folder",
             )
         )
     try:
@@ -142,7 +142,7 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
 async def _database(
     settings: Settings, url: str, migration: Awaitable[object]
 ) -> AsyncIterator[CheckResult]:
-    kind = "the configured one" if settings.database.url else "the embedded one"
+    kind = "configured" if settings.database.url else "embedded"
     try:
         await migration
         database = await Database.open(
@@ -156,13 +156,13 @@ async def _database(
         yield CheckResult(
             "database",
             True,
-            f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies",
+            f"PostgreSQL {row['version']} ({kind}); row-level security applies to the role",
         )
         yield await _timeout_check(database)
         yield _pooler(database)
         yield await _listening(settings, url)
         revisions = Revisions.read_package()
-        message = f"revision {revisions.head} is the newest"
+        message = f"at the newest revision, {revisions.head}"
         yield CheckResult(
             "migrations",
             await is_schema_current(database, revisions),
@@ -185,24 +185,23 @@ async def _timeout_check(database: Database) -> CheckResult:
         "SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names
     )
     off = sorted(row["name"] for row in rows if row["setting"] == "0")
-    message = f"{' and '.join(off)} {'are' if len(off) > 1 else 'is'} off" if off else "in force"
+    message = f"disabled: {' and '.join(off)}" if off else "all enabled"
     advice = "; ".join(
         f"ALTER ROLE <application role> SET {name} = '{ROLE_TIMEOUT_S}s'" for name in off
     )
-    return CheckResult("timeouts", not off, message, f"as a superuser: {advice}")
+    return CheckResult("timeouts", not off, message, f"run as a superuser: {advice}")
 
 
 def _pooler(database: Database) -> CheckResult:
     messages = {
-        Pooler.NONE: "none is before the database",
-        Pooler.SUPPORTS_PREPARED: "one is before the database, and keeps prepared statements",
-        Pooler.WITHOUT_PREPARED: "one is before the database, and does not keep prepared"
-        " statements",
+        Pooler.NONE: "none in use",
+        Pooler.SUPPORTS_PREPARED: "in use, and supports prepared statements",
+        Pooler.WITHOUT_PREPARED: "in use, and does not support prepared statements",
     }
     note = (
         ""
         if database.prepared
-        else "; none are prepared, and each statement takes one more round trip"
+        else "; statements are not prepared, which costs one more round trip each"
     )
     return CheckResult("pooler", True, messages[database.pooler] + note)
 
@@ -215,16 +214,19 @@ async def _listening(settings: Settings, url: str) -> CheckResult:
         return CheckResult(
             "listening",
             False,
-            f"no connection ({type(error).__name__})",
+            f"cannot connect ({type(error).__name__})",
             "check database.direct_url",
         )
     message = (
-        "a pooler in transaction mode hides notifications of changes and new jobs"
+        "a pooler in transaction mode blocks notifications of changes and new jobs"
         if is_shared
-        else "it hears"
+        else "received"
     )
     return CheckResult(
-        "listening", not is_shared, message, "set database.direct_url to PostgreSQL itself"
+        "listening",
+        not is_shared,
+        message,
+        "set database.direct_url to PostgreSQL itself, not to the pooler",
     )
 
 
@@ -241,21 +243,22 @@ async def _key(settings: Settings, database: Database, text: str) -> CheckResult
     """Check that the key of the environment opens anything."""
     key = await keys.find_key(database, keys.hash_key(text))
     if settings.auth.mode == "open" or (key is not None and key.is_valid(SystemClock().now())):
-        return CheckResult("key", True, f"that of {KEY_VARIABLE} is known")
+        return CheckResult("key", True, f"the key in {KEY_VARIABLE} is valid")
     message = UnknownKeyError(text, visible_key_file(settings)).message
-    return CheckResult("key", False, message, f"set {KEY_VARIABLE} to a key of this memory")
+    return CheckResult("key", False, message, f"set {KEY_VARIABLE} to a valid key of this server")
 
 
 async def _queue(database: Database) -> CheckResult:
     backlog = await read_backlog(database, SystemClock().now())
     waiting, failed = sum(backlog.waiting.values()), sum(backlog.failed.values())
     oldest_s = max(backlog.oldest_s.values(), default=0.0)
-    message = f"{waiting} waiting, the oldest for {oldest_s:.0f} s; {failed} failed for good"
+    message = f"{waiting} waiting, the oldest for {oldest_s:.0f} s; {failed} failed permanently"
     return CheckResult(
         "jobs",
         oldest_s < WAITING_S_MAX and not failed,
         message,
-        "see `memsvc jobs list --state failed`, and run `memsvc serve` or `memsvc worker`",
+        "list failed jobs with `memsvc jobs list --state failed`, and check that `memsvc"
+        " serve` or `memsvc worker` is running",
     )
 
 
@@ -267,18 +270,20 @@ async def _log(database: Database) -> CheckResult:
         " failing FROM pg_stat_archiver"
     )
     if not row["kept"]:
-        return CheckResult("log archive", True, "PostgreSQL itself keeps none: see docs/backup.md")
+        return CheckResult(
+            "log archive", True, "PostgreSQL does not archive its log: see docs/backup.md"
+        )
     until = (
-        "nothing yet"
+        "nothing archived yet"
         if row["at"] is None
-        else f"the last segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+        else f"last segment archived at {row['at']:%Y-%m-%d %H:%M:%SZ}"
     )
-    message = f"{until}; the next one cannot be kept" if row["failing"] else until
+    message = f"{until}; archiving the next segment fails" if row["failing"] else until
     return CheckResult(
         "log archive",
         not row["failing"],
         message,
-        "see PostgreSQL's log: is the folder there, and has it room?",
+        "read PostgreSQL's log, and check that the archive folder exists and has free space",
     )
 
 
@@ -288,8 +293,9 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
     yield CheckResult(
         "model",
         not key_missing,
-        f"{model or 'none: facts and summaries go by rules'}{' has no key' if key_missing else ''}",
-        "set model.api_key or the provider's variable",
+        (model or "none: rules find facts and write summaries")
+        + (" has no key" if key_missing else ""),
+        "set model.api_key or the provider's environment variable",
     )
     try:
         yield CheckResult("reranker", True, await check_reranker(settings.rerank))
@@ -305,7 +311,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
             yield CheckResult(
                 "embeddings",
                 True,
-                f"{embedding_client.model} answers with {len(vector)} dimensions",
+                f"{embedding_client.model} returned {len(vector)} dimensions",
             )
     except MemsvcError as error:
         yield CheckResult("embeddings", False, error.message, error.recovery or "")
@@ -333,8 +339,8 @@ def _spool(hooks: HookFiles) -> CheckResult:
     return CheckResult(
         "waiting turns",
         age_s < WAITING_S_MAX,
-        f"{len(waiting)}, the oldest for {age_s:.0f} s",
-        "the next prompt in a host sends them, once the server answers",
+        f"{len(waiting)} waiting, the oldest for {age_s:.0f} s",
+        "the next prompt in a host sends them as soon as the server answers",
     )
 
 
@@ -348,19 +354,19 @@ def _host_call(file: Path) -> CheckResult | tuple[str, dict[str, str]]:
         text = file.read_text("utf-8")
         entry = _server_entry(file, text)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it cannot be read"
-        return CheckResult(name, False, reason or "it cannot be read", again)
+        reason = error.strerror if isinstance(error, OSError) else "cannot be read"
+        return CheckResult(name, False, reason or "cannot be read", again)
     if NAME not in text:
-        return CheckResult(name, False, "nothing of memsvc is in it any more", again)
+        return CheckResult(name, False, "no longer contains anything of memsvc", again)
     if entry is None:
-        return CheckResult(name, True, "the hooks or instructions are in it")
+        return CheckResult(name, True, "contains the hooks or instructions")
     try:
         return _connection(entry)
     except KeyError as error:
         variable = error.args[0]
         if variable.startswith("input:"):
-            return CheckResult(name, True, "not called: the host asks for the key itself")
-        advice = "set it where the host is started"
+            return CheckResult(name, True, "not tested: the host itself asks for the key")
+        advice = "set it in the environment in which the host starts"
         return CheckResult(name, False, f"{variable} is not set", advice)
 
 
@@ -449,7 +455,7 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
             await http.delete(url)
     whose = [headers[name] for name in WHOSE_HEADERS if name in headers]
     in_ms = (time.monotonic() - started) * 1000
-    return ", ".join([f"a call as the host makes it answers in {in_ms:.0f} ms", *whose])
+    return ", ".join([f"a call made as the host makes it took {in_ms:.0f} ms", *whose])
 
 
 async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
@@ -457,10 +463,10 @@ async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
         (
             "server",
             "/healthz",
-            lambda response: f"answers in {response.elapsed.total_seconds() * 1000:.0f} ms",
+            lambda response: f"answered in {response.elapsed.total_seconds() * 1000:.0f} ms",
         ),
         ("readiness", "/readyz", lambda response: "ready"),
-        ("key", "/api/tools", lambda response: f"opens {len(response.json()['tools'])} tools"),
+        ("key", "/api/tools", lambda response: f"offers {len(response.json()['tools'])} tools"),
     )
     async with client(url, key) as http:
         for name, path, describe in checks:
@@ -471,7 +477,7 @@ async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
                     name,
                     False,
                     f"no answer from {url} ({type(error).__name__})",
-                    "is `memsvc serve` running?",
+                    "check that `memsvc serve` is running",
                 )
                 return
             if response.is_error:

@@ -36,17 +36,20 @@ def distribute(
     *,
     shards: Annotated[
         int | None,
-        Option(min=1, max=1024, help="Parts of each table; else what the cluster is set to."),
+        Option(
+            min=1,
+            max=1024,
+            help="Number of shards of each table; the default is the cluster's setting.",
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print every statement and run none.")
+        bool, Option("--dry-run", help="Print the statements without running them.")
     ] = False,
 ) -> None:
     """Distribute the tables of a migrated database over the nodes of its Citus cluster, by tenant.
 
-    For the owner, on the coordinator, with servers and workers stopped. Run it again after each
-    migration, and when it was interrupted: it does what is left to do.
-    """
+    Run it as the database owner on the coordinator while servers and workers are stopped. Run it
+    again after each migration or an interruption: it only does what is left to do."""
     from memsvc.store import shard_setup  # noqa: PLC0415 - heavy, for this command alone
 
     def report(step: shard_setup.ShardStep) -> None:
@@ -58,9 +61,9 @@ def distribute(
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
             raise invalid(
-                "only the owner of the database can distribute it, and for the role of the"
-                " application",
-                recovery="set database.admin_url to the owner's DSN, and name the application's"
+                "only the owner of the database can distribute it, on behalf of the"
+                " application's role",
+                recovery="set database.admin_url to the owner's DSN, and use the application's"
                 " role in database.url",
             )
         asyncio.run(
@@ -87,8 +90,8 @@ def _restored_settings(config: Config = None, data_dir: DataDir = None) -> Setti
 def _checked_embedded(settings: Settings) -> Settings:
     if settings.database.url:
         raise invalid(
-            "database.url names a server that memsvc does not run",
-            recovery="back that one up with deploy/backup/postgres.sh, or as its provider says",
+            "database.url points to a PostgreSQL server that memsvc does not run",
+            recovery="back it up with deploy/backup/postgres.sh or with the provider's tools",
         )
     return settings
 
@@ -99,24 +102,24 @@ def archive(
         Path | None, Argument(help="A new folder, on another disk than the data folder.")
     ] = None,
     off: Annotated[
-        bool, Option("--off", help="Keep no log any more; what was kept stays.")
+        bool, Option("--off", help="Stop archiving the log; archived segments are kept.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Keep the log of the embedded PostgreSQL from now on, and take a first backup.
+    """Archive the log of the embedded PostgreSQL from now on, and take a first backup.
 
-    Any later time can then be restored. It holds for the data folder, whichever memsvc serves from
-    it. Servers pause for a second.
-    """
+    Any later point in time can then be restored. This is a property of the data folder and applies
+    to every memsvc that serves from it. Running servers pause for about a second."""
     if off == (folder is not None):
-        raise invalid("name a folder, or say --off")
+        raise invalid("name a folder, or pass --off")
     if folder is None:
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
         )
         show(
             CommandOutput(
-                {"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]
+                {"stopped": stopped},
+                ["log archiving is turned off" if stopped else "log archiving was already off"],
             ),
             as_json=as_json,
         )
@@ -127,20 +130,20 @@ def archive(
 def backup(
     settings: Settings,
     folder: Folder,
-    keep: Annotated[int | None, Option(min=1, help="Then drop all but so many backups.")] = None,
+    keep: Annotated[
+        int | None, Option(min=1, help="Delete all but this many of the latest backups afterwards.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
-    In the folder that `memsvc db archive` named, --keep also drops the log that no backup needs.
-    """
+    In the folder that `memsvc db archive` uses, --keep also deletes log segments that no remaining
+    backup needs."""
     taken, dropped = _backups(folder, settings).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
     dropped_lines = (
-        [f"dropped\t{dropped.backups} backups, {dropped.segments} segments of the log"]
-        if keep
-        else []
+        [f"deleted\t{dropped.backups} backups, {dropped.segments} log segments"] if keep else []
     )
     show(CommandOutput(output.body | counts, [*output.lines, *dropped_lines]), as_json=as_json)
 
@@ -167,21 +170,24 @@ def restore(
     settings: Settings,
     folder: Folder,
     at: Annotated[
-        str, Option(help="The moment, as 2026-01-31T12:00:00Z; else the latest that is kept.")
+        str,
+        Option(
+            help="The point in time, such as 2026-01-31T12:00:00Z; the default is the latest"
+            " possible."
+        ),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Restore the database of an empty data folder from a backup, as of a point in time.
+    """Restore a backup into an empty data folder, as of a point in time.
 
-    What was acknowledged before that time is there, nothing of what came after. Then start memsvc
-    on the data folder.
-    """
+    The database then holds everything committed before that time and nothing after it. Start memsvc
+    on the data folder next."""
     timestamp = parse_timestamp(at, "--at")
     used = _backups(folder, settings).restore(timestamp)
     if at:
         summary = f"restored as of {at}"
     elif until := log_end(folder):
-        summary = f"restored to the end of the log, which was kept until {until.isoformat()}"
+        summary = f"restored to the end of the archived log, {until.isoformat()}"
     else:
         summary = "restored as of the backup"
     hint = "its log is not archived: run `memsvc db archive` with a new folder"
@@ -222,11 +228,14 @@ def _backup_output(taken: Backup) -> CommandOutput:
 def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
     for one in rows:
         if until is None:
-            status = "restorable as it is"
+            status = "can be restored as it is"
         elif one.missing:
-            status = f"the log after it has gaps: {one.missing} segments are missing"
+            status = f"{one.missing} segments of the log after it are missing"
         else:
-            status = f"any time until {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
+            status = (
+                "can be restored to any time until"
+                f" {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
+            )
         earliest = one.backup.ended_at + timedelta(seconds=1)
         yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
 

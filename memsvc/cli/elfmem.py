@@ -44,10 +44,14 @@ EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 @stores
 async def remember(
     call: RemoteTools,
-    content: Annotated[str, Argument(help=f"What to remember{OR_STDIN}", callback=text_or_stdin)],
-    tags: Annotated[str | None, Option(help="Commas between them.")] = None,
-    category: Annotated[str | None, Option(help="What kind of block it is.")] = None,
-    cue: Annotated[str | None, Option(help="When it should come to mind.")] = None,
+    content: Annotated[
+        str, Argument(help=f"The text to remember{OR_STDIN}", callback=text_or_stdin)
+    ],
+    tags: Annotated[str | None, Option(help="Tags, separated by commas.")] = None,
+    category: Annotated[str | None, Option(help="The category of the block.")] = None,
+    cue: Annotated[
+        str | None, Option(help="A description of the situation in which to recall it.")
+    ] = None,
 ) -> CommandOutput:
     """Store knowledge for future retrieval."""
     args = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
@@ -64,11 +68,11 @@ async def remember(
 async def outcome(
     call: RemoteTools,
     block_ids: Annotated[
-        str, Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")
+        str, Argument(help="Ids of blocks, separated by commas.", metavar="ID,ID")
     ],
-    signal: Annotated[float, Argument(help="From 0 (it misled) to 1 (it helped).")],
-    weight: Annotated[float, Option(help="How much this observation counts.")] = 1.0,
-    source: Annotated[str, Option(help="A label for the audit.")] = "",
+    signal: Annotated[float, Argument(help="From 0 (misleading) to 1 (helpful).")],
+    weight: Annotated[float, Option(help="The weight of this observation.")] = 1.0,
+    source: Annotated[str, Option(help="The source of the signal, recorded for audits.")] = "",
 ) -> CommandOutput:
     """Record domain outcome signal [0.0-1.0] to update block confidence."""
     ids = _words(block_ids) or []
@@ -78,10 +82,12 @@ async def outcome(
 
 
 def guide(
-    method: Annotated[str | None, Argument(help="An operation; the overview if not given.")] = None,
+    method: Annotated[
+        str | None, Argument(help="The name of an operation; without it, the overview is shown.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show documentation for a specific operation, or the full overview; no database is needed."""
+    """Show the documentation of an operation, or the overview; needs no database."""
     if method is not None and not is_operation(method):
         raise typer.BadParameter(documentation(method), param_hint="METHOD")
     card = documentation(method)
@@ -100,7 +106,7 @@ async def dream(call: RemoteTools) -> CommandOutput:
     """Consolidate the pending blocks."""
     body = await call("elfmem_dream")
     if "message" in body:
-        idle = "No pending blocks \N{EM DASH} nothing to consolidate."
+        idle = "No pending blocks — nothing to consolidate."
         return CommandOutput(body | {"message": idle}, [idle])
     return _summary(body)
 
@@ -124,9 +130,11 @@ def _blocks(none: str) -> Lines:
 recall = tool_command(
     "elfmem_recall",
     "Retrieve relevant knowledge, rendered for prompt injection.",
-    argument("query", "What it is about; empty for what matters most."),
-    option("top_k", "Blocks at the most; else 5, or all guaranteed.", int, min=1),
-    option("frame", "attention, self, task or simulate.", default="attention"),
+    argument("query", "The topic; without it, the most important blocks are returned."),
+    option(
+        "top_k", "Maximum number of blocks; the default is 5, or all guaranteed blocks.", int, min=1
+    ),
+    option("frame", "The frame: attention, self, task or simulate.", default="attention"),
     lines=text("text"),
 )
 status = tool_command(
@@ -162,7 +170,7 @@ GROUP: Final = {
         "List active blocks.",
         option("tag", "Only blocks with this tag."),
         option("category", "Only blocks of this category."),
-        option("limit", "Blocks at the most.", int, 50, min=1),
+        option("limit", "Maximum number of blocks.", int, 50, min=1),
         lines=_blocks("No active blocks match."),
     ),
     "inbox": tool_command(
@@ -176,13 +184,13 @@ GROUP: Final = {
         "elfmem_connect",
         "Connect two blocks.",
         *EDGE,
-        option("relation", "What the source is to the target."),
+        option("relation", "How the source relates to the target."),
         option("note", "Why."),
         lines=text("summary"),
     ),
     "disconnect": tool_command(
         "elfmem_disconnect",
-        "Remove the connection of two blocks.",
+        "Remove the connection between two blocks.",
         *EDGE,
         lines=text("summary"),
     ),
@@ -213,8 +221,8 @@ def folder_of(db: str | None) -> Path:
     folder = Path(db)
     if folder.is_file():
         raise invalid(
-            f"{db} is a file, and --db names a folder",
-            recovery="name a folder that is new or memsvc made",
+            f"{db} is a file, but --db must name a folder",
+            recovery="name a new folder, or one created by memsvc",
         )
     return folder
 

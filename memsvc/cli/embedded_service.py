@@ -80,7 +80,7 @@ class StreamingTransport(httpx.AsyncBaseTransport):
             start = await messages.receive()
         except anyio.EndOfStream:
             await task
-            raise httpx.RemoteProtocolError("the service gave no answer") from None
+            raise httpx.RemoteProtocolError("the service did not answer") from None
         return httpx.Response(
             start["status"], headers=start["headers"], stream=_Body(messages, task)
         )
@@ -102,7 +102,7 @@ class _Body(httpx.AsyncByteStream):
             if not message.get("more_body", False):
                 self._complete = True
                 return
-        raise httpx.RemoteProtocolError("the answer ended early")
+        raise httpx.RemoteProtocolError("the answer ended before it was complete")
 
     async def aclose(self) -> None:
         """Stop the app if its answer was not read to the end; else let it finish."""

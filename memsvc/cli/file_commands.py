@@ -34,10 +34,10 @@ FILE: Final = argument("path", PATH_HELP)
 async def ls(
     call: RemoteTools,
     path: Annotated[str, Argument(help="A directory or file.")] = "/",
-    depth: Annotated[int, Option(min=0, max=64, help="Levels; 0 is the path itself.")] = 1,
-    summaries: Annotated[bool, Option("--summaries", help="Say what each file is about.")] = False,
+    depth: Annotated[int, Option(min=0, max=64, help="Levels to list; 0 is the path itself.")] = 1,
+    summaries: Annotated[bool, Option("--summaries", help="Print a summary of each file.")] = False,
 ) -> CommandOutput:
-    """List a directory: type, bytes, time of the last write and path of each entry."""
+    """List a directory: type, size in bytes, modification time and path of each entry."""
     entries = await call.list_all(
         "file_list", "entries", path=path, depth=depth, summaries=summaries or None
     )
@@ -47,7 +47,9 @@ async def ls(
 
 def no_file(path: str) -> MemsvcError:
     """Return NOT_FOUND that names the path, which answers of the server do not."""
-    return not_found(f"there is no file {path}", recovery="see `memsvc files ls`")
+    return not_found(
+        f"file {path} does not exist", recovery="list the files with `memsvc files ls`"
+    )
 
 
 async def cat(call: RemoteTools, path: FilePath) -> CommandOutput:
@@ -69,15 +71,12 @@ async def put(
     call: RemoteTools,
     source: Annotated[str, Argument(help=f"A local file{OR_STDIN}")],
     path: FilePath,
-    append: Annotated[bool, Option("--append", help="Add to the end of the file.")] = False,
-    create_only: Annotated[
-        bool, Option("--create-only", help="Fail if the file is there.")
-    ] = False,
+    append: Annotated[bool, Option("--append", help="Append to the file.")] = False,
+    create_only: Annotated[bool, Option("--create-only", help="Fail if the file exists.")] = False,
 ) -> CommandOutput:
     """Write a local file, or standard input, to a path.
 
-    The two may be the other way round where only the second is a local file, or -.
-    """
+    The arguments may be swapped if only the second one is a local file or -."""
     if not _is_local(source) and _is_local(path):
         source, path = path, source
     content = local_bytes(Path(source))
@@ -111,11 +110,11 @@ commands = command_group(
         "put": put,
         "rm": tool_command(
             "file_delete",
-            "Delete a file, or a directory with all that is in it.",
+            "Delete a file, or a directory with everything in it.",
             FILE,
             option(
                 "recursive",
-                "A directory, with all in it.",
+                "Delete a directory with everything in it.",
                 bool,
                 False,
                 flags=("--recursive", "-r"),
@@ -124,17 +123,17 @@ commands = command_group(
         ),
         "mv": tool_command(
             "file_rename",
-            "Move a file or a directory, history and all.",
+            "Move a file or a directory together with its history.",
             argument("source", PATH_HELP, to="from_path"),
             argument("destination", PATH_HELP, to="to_path"),
             lines=lambda body: [f"{body['moved_count']} moved"],
         ),
         "search": tool_command(
             "file_search",
-            "Find passages of files by words and, where an embedder is configured, by meaning.",
+            "Find passages of files by words and by meaning.",
             argument("query", "Words, or a question."),
             option("path", "Only in this directory or file.", to="path_prefix"),
-            option("limit", "Passages at the most.", int, min=1),
+            option("limit", "Maximum number of passages.", int, min=1),
             lines=rows("chunks", "score", "file_path", "chunk_content"),
         ),
         "versions": tool_command(

@@ -30,34 +30,48 @@ def hook(
         str, Option(help="claude-code, codex, cursor, gemini or opencode.")
     ] = "claude-code",
 ) -> None:
-    """Answer a hook of a host, whose JSON is on standard input; it never fails."""
+    """Answer a host's hook, which sends JSON on standard input. Never fails."""
     run_hook(event, host)
 
 
 def install(
-    host: Annotated[HostName, Argument(help="The host.")],
-    scope: Annotated[Scope, Option(help="For all of the user's work, or here.")] = "user",
-    url: Annotated[str | None, Option(envvar=URL_VARIABLE, help="The running server.")] = None,
+    host: Annotated[HostName, Argument(help="The host to connect.")],
+    scope: Annotated[
+        Scope, Option(help="user: for all of your work; project: for this folder.")
+    ] = "user",
+    url: Annotated[
+        str | None, Option(envvar=URL_VARIABLE, help="URL of the running server.")
+    ] = None,
     key: Annotated[
         str | None,
-        Option(envvar=KEY_VARIABLE, show_envvar=True, help="Its key; never printed."),
+        Option(
+            envvar=KEY_VARIABLE,
+            show_envvar=True,
+            help="API key of the server; it is never printed.",
+        ),
     ] = None,
     user: Annotated[
         str | None,
-        Option(envvar=USER_VARIABLE, help="Whose memory it is; else the account's name."),
+        Option(
+            envvar=USER_VARIABLE,
+            help="The user whose memory it is; the default is the name of your account.",
+        ),
     ] = None,
     project: Annotated[
         str | None,
-        Option(envvar=PROJECT_VARIABLE, help="The project; else one for each repository."),
+        Option(
+            envvar=PROJECT_VARIABLE,
+            help="The project; the default is one project for each repository.",
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say which files would change.")
+        bool, Option("--dry-run", help="Only list the files that would change.")
     ] = False,
     remove: Annotated[
-        bool, Option("--remove", help="Undo what was installed, and nothing else.")
+        bool, Option("--remove", help="Remove everything that install added, and nothing else.")
     ] = False,
 ) -> None:
-    """Give a host memory: connect it, and add hooks or instructions to its configuration."""
+    """Connect a host to memsvc and add hooks or instructions to its configuration."""
     given = {URL_VARIABLE: url, KEY_VARIABLE: key, USER_VARIABLE: user, PROJECT_VARIABLE: project}
     files = HookFiles(os.environ | {name: value for name, value in given.items() if value})
     settings = files.settings()
@@ -66,7 +80,7 @@ def install(
         key=settings.key or (FOLDER_KEY.read_text("utf-8").strip() if FOLDER_KEY.exists() else ""),
     )
     if not settings.key and not remove:
-        raise invalid("no key was given", recovery=f"set {KEY_VARIABLE}, or give --key")
+        raise invalid("an API key is missing", recovery=f"set {KEY_VARIABLE}, or pass --key")
     target = InstallTarget(scope, Path.home(), Path.cwd(), settings, _command(scope), os.environ)
     records = files.installed().get("installed", {})
     updates = plan(changes_of(host, target), records, remove=remove)
@@ -92,14 +106,14 @@ def _print_updates(updates: list[FileUpdate], key: str, *, dry_run: bool) -> Non
     for update in updates:
         file, before, after, _ = update
         state = "unchanged" if before == after else "removed" if after is None else "written"
-        private = "; it holds the key: only you can read it now" * exposes_key(update, key)
+        private = "; it contains the key, so only you can read it now" * exposes_key(update, key)
         print(f"{state}{' (dry run)' if dry_run else ''}: {file}{private}")
 
 
 def _print_next(host: HostName, settings: HookSettings) -> None:
     """Say whose memory it is, where it can be seen, and what to do next."""
     here = settings.project or project_of(str(Path.cwd()))
-    each = "" if settings.project else " (one for each repository; this is the one here)"
+    each = "" if settings.project else " (one project for each repository; this is the current one)"
     print(f"memory of: user {settings.user}, project {here}{each}")
     print(f"console: {settings.url}{CONSOLE_PATH}")
     if host in NOTES:
@@ -118,7 +132,7 @@ def _store_rest(files: HookFiles, settings: HookSettings) -> None:
     deleted = files.clear()
     if waiting or deleted:
         stored = waiting - deleted
-        print(f"turns that waited: {max(0, stored)} stored, {deleted} deleted")
+        print(f"waiting turns: {max(0, stored)} stored, {deleted} deleted")
 
 
 def _command(scope: Scope) -> str:

@@ -100,10 +100,11 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     if not root.is_dir():
         what = "is a file" if root.exists() else "does not exist"
         raise invalid(
-            f"{root} {what}: import reads the folder in which a client-side SDK kept its sessions,"
-            " with memory/ in it, or the folder of one session",
-            recovery="`memsvc restore FILE` restores an archive of `memsvc export`; `memsvc audit"
-            " FILE` reads exports of mem0 and server-memory, which cannot be imported",
+            f"{root} {what}: import needs the folder of sessions that a client-side SDK"
+            " wrote (it contains memory/), or the folder of one session",
+            recovery="to restore an archive of `memsvc export`, use `memsvc restore FILE`;"
+            " `memsvc audit FILE` reads exports of mem0 and server-memory, which cannot"
+            " be imported",
         )
     inner = root / "memory"
     if inner.is_dir() and not inner.is_symlink():
@@ -117,8 +118,8 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     ]
     if not found:
         raise invalid(
-            "no session is in this folder",
-            recovery="name the folder that holds memory/, or one session",
+            "the folder does not contain a session",
+            recovery="name the folder that contains memory/, or the folder of one session",
         )
     return found
 
@@ -127,7 +128,7 @@ def session_name(name: str) -> str:
     """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
-        raise invalid_path("a session's folder has a name that no session can have")
+        raise invalid_path("the name of a session's folder is not a valid session id")
     return check_identifier(session, "the name of a session's folder")
 
 
@@ -144,31 +145,36 @@ def _content(path: Path) -> bytes:
         )
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise invalid_path("a file of the folder was replaced while it was read")
+                raise invalid_path("a file was replaced while it was being read")
             return file.read()
     except OSError as error:
-        raise unavailable(f"{path.name}: cannot be read: {error.strerror}") from error
+        raise unavailable(f"cannot read {path.name}: {error.strerror}") from error
 
 
 @using_place
 def import_folder(
     place: CommandPlace,
-    folder: Annotated[Path, Argument(help="A folder that holds memory/, or one session's folder.")],
+    folder: Annotated[
+        Path, Argument(help="A folder that contains memory/, or the folder of one session.")
+    ],
     project: Project = DEFAULT_PROJECT,
-    session: Annotated[str | None, Option(help="The name that a single session gets.")] = None,
+    session: Annotated[str | None, Option(help="The id to give to a single session.")] = None,
     tenant: Owner = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be imported.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only report what would be imported.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Import sessions that a client-side SDK kept as folders; run again, it resumes.
+    """Import sessions that a client-side SDK stored as folders. Run it again to resume.
 
-    FOLDER is what such an SDK wrote, and no file: `memsvc restore` reads archives of `memsvc
-    export`, and `memsvc audit` exports of mem0 and server-memory. The memory is that of the key in
-    MEMSVC_API_KEY, on a server too, or of --tenant in the data folder or database.
-    """
+    FOLDER is a folder written by such an SDK, not a file: `memsvc restore` reads archives of
+    `memsvc export`, and `memsvc audit` reads exports of mem0 and server-memory.
+
+    The sessions are imported into the memory of the key in MEMSVC_API_KEY (also on a server), or of
+    --tenant in the data folder or database."""
     found = find_sessions(folder)
     if session is not None and len(found) > 1:
-        raise invalid("--session names one session, and there are several in this folder")
+        raise invalid("--session can only name a single session, and this folder contains several")
     names = (
         [check_identifier(session, "--session")]
         if session is not None
@@ -273,14 +279,14 @@ def _print_report(
             print(f"{name}: {place}: {broken['why']}", file=sys.stderr)
         for turn in one["conflicts"]:
             print(
-                f"{name}: turn {turn} is here with other items and was left as it is",
+                f"{name}: turn {turn} is already stored with other items and was left unchanged",
                 file=sys.stderr,
             )
         for file, why in [
             *ignored[name].items(),
-            *((file, "none of a session's files") for file in one["unknown_files"]),
+            *((file, "not a file of a session") for file in one["unknown_files"]),
         ]:
-            print(f"{name}: {file}: passed over: {why}", file=sys.stderr)
+            print(f"{name}: skipped {file}: {why}", file=sys.stderr)
     print(f"sessions\t{len(done)}")
     for kind, count in sorted((+total).items()):
         print(f"{kind}\t{count}")
@@ -295,9 +301,9 @@ def shadow_report(
     tenant: Owner = None,
     as_json: Json = False,
 ) -> None:
-    """Report how far clients' own memory and this one agreed, as memory_shadow_compare found.
+    """Report how often the memory of clients and this one agreed in memory_shadow_compare.
 
-    Exit code 1 where nothing was ever compared.
+    Exits with code 1 if nothing was compared yet.
     """
 
     if place.server and tenant is None:
@@ -306,14 +312,14 @@ def shadow_report(
         except MemsvcError as error:
             if error.code is Code.NOT_FOUND:
                 raise not_found(
-                    "this server compares no turns",
-                    recovery="set settings.mcp.memory.shadow.enabled where it runs",
+                    "this server does not compare turns",
+                    recovery="enable settings.mcp.memory.shadow.enabled on the server",
                 ) from error
             raise
     else:
         found = _report_here(place.settings(), project, tenant)
     if not found["turns"]:
-        raise not_found("no turn of this project was ever compared")
+        raise not_found("no turns of this project have been compared yet")
     if as_json:
         print(orjson.dumps(found).decode())
         return

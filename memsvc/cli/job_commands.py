@@ -20,7 +20,9 @@ from memsvc.store.database import Database
 SERVER_LIMIT_MAX: Final = 500
 SETTLED: Final = {"retry": "waiting", "drop": "dropped"}
 
-Numbers = Annotated[list[int], Argument(help="Jobs by their number in the list.", metavar="JOB...")]
+Numbers = Annotated[
+    list[int], Argument(help="Ids of jobs, as `memsvc jobs list` prints them.", metavar="JOB...")
+]
 COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "queued_at", "tenant")
 
 
@@ -29,14 +31,14 @@ def list_jobs(
     place: CommandPlace,
     state: Annotated[JobState | None, Option(help="Only jobs in this state.")] = None,
     tenant: Annotated[
-        str | None, Option(help="Only jobs of this tenant; needs no key, but the database.")
+        str | None, Option(help="Only jobs of this tenant; needs the database, but no key.")
     ] = None,
     limit: Annotated[
-        int, Option(min=1, max=100_000, help="So many at the most; a server lists 500.")
+        int, Option(min=1, max=100_000, help="Maximum number of jobs; a server lists at most 500.")
     ] = 1000,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of the queue, newest first, one a line, columns separated by tabs."""
+    """List the jobs of the queue, newest first, one per line, with columns separated by tabs."""
     columns: Sequence[str] = COLUMNS
     if place.server and tenant is None:
         columns = COLUMNS[:-1]

@@ -40,44 +40,53 @@ COLUMNS: Final = {
 @using_place
 def create_key(
     place: CommandPlace,
-    label: Annotated[str, Option(help="What the call log shows for this key.")] = "key",
+    label: Annotated[str, Option(help="A name that identifies the key in the call log.")] = "key",
     tenant: Annotated[
         str | None,
         Option(
-            help="The tenant whose data it opens, in the data folder or database. Without this, a"
-            " server creates a key to the data of MEMSVC_API_KEY's tenant, and a data folder or"
-            " database a key to a new tenant, which is empty."
+            help="The tenant whose data the key opens, in the data folder or database."
+            " Without it, a server creates a key for the tenant of the key in"
+            " MEMSVC_API_KEY, while a data folder or database creates a key for a new,"
+            " empty tenant."
         ),
     ] = None,
     permission: Annotated[
-        list[Permission] | None, Option(help="Repeatable; all if not given.")
+        list[Permission] | None,
+        Option(help="A permission of the key; repeatable. The default is all."),
     ] = None,
-    project: Annotated[list[str] | None, Option(help="Confine to projects; repeatable.")] = None,
+    project: Annotated[
+        list[str] | None, Option(help="Restrict the key to this project; repeatable.")
+    ] = None,
     hide_tool: Annotated[
-        list[str] | None, Option(help="Hide a tool from this key; repeatable.")
+        list[str] | None, Option(help="Hide this tool from the key; repeatable.")
     ] = None,
     toolset: Annotated[
-        list[str] | None, Option(help="List these tools to its clients; repeatable.")
+        list[str] | None, Option(help="A toolset that the key's clients list; repeatable.")
     ] = None,
     user: Annotated[
-        str, Option(help="Bind it to a user: its calls are about them, and may name no other.")
+        str,
+        Option(
+            help="Bind the key to this user: its calls concern this user and cannot name another."
+        ),
     ] = "",
     expires_days: Annotated[
-        int | None, Option(min=1, max=36500, help="Valid for so many days.")
+        int | None, Option(min=1, max=36500, help="Days until the key expires.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a key and print it. It is shown only once, with the tenant whose data it opens."""
+    """Create a key and print it once, together with the tenant whose data it opens."""
     now = SystemClock().now()
     toolsets = parse_toolsets(toolset or ())
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     if place.server:
         if tenant is not None:
             recovery = (
-                "leave --tenant out, or name the data folder with --data-dir, or settings"
+                "omit --tenant, or name the data folder with --data-dir or the settings"
                 " with --config"
             )
-            raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
+            raise invalid(
+                "a server can only create keys for the tenant of its caller", recovery=recovery
+            )
         options: dict[str, Any] = {
             "permissions": permission,
             "projects": project,
@@ -128,12 +137,13 @@ def revoke_key(
     even_last: Annotated[
         bool,
         Option(
-            help="With a server: also the last key that could manage the tenant's keys for good."
+            help="On a server: also revoke the last permanent key that can manage the"
+            " tenant's keys."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Revoke a key; running servers are notified, and notice within auth.cache_s at the latest."""
+    """Revoke a key. Running servers learn of it at once, or after auth.cache_s at the latest."""
     if place.server:
         key = place.call("keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
     else:
@@ -151,15 +161,15 @@ def rotate_key(
     place: CommandPlace,
     key_id: UUID,
     overlap_hours: Annotated[
-        float, Option(min=0, max=8760, help="How long the old key goes on opening.")
+        float, Option(min=0, max=8760, help="How long the old key stays valid.")
     ] = 24.0,
     as_json: Json = False,
 ) -> None:
-    """Make a key with the rights of another, which then expires; the new one does not expire."""
+    """Create a key with the same permissions; the old key expires after the overlap."""
     if place.server:
         rotated = place.call("keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
         old_until = f"{rotated['old']['expires_at']}"
-        _show_new(place, rotated, f"the old key expires {old_until}", as_json=as_json)
+        _show_new(place, rotated, f"the old key expires at {old_until}", as_json=as_json)
         return
     now = SystemClock().now()
     until = now + timedelta(hours=overlap_hours)
@@ -168,7 +178,7 @@ def rotate_key(
         lambda database: keys.rotate_key(database, key_id, now, old_until=until),
     )
     created = {"text": made.text, "key": _row(made.key, now)}
-    line = f"the old key expires {until:%Y-%m-%d %H:%M} UTC at the latest"
+    line = f"the old key expires by {until:%Y-%m-%d %H:%M} UTC"
     _show_new(place, created, line, as_json=as_json)
 
 
@@ -179,16 +189,15 @@ def bind_key(
     tenant: Annotated[str, Option(help="The tenant, as 64 hexadecimal digits.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Bind a key to an existing tenant's data; without --tenant, ask for the key used in open mode.
+    """Bind a key to the data of an existing tenant; without --tenant, ask for a key of open mode.
 
-    It works on the data folder or the configured database, and not by a server.
-    """
+    This works on the data folder or the configured database, not through a server."""
     if tenant:
         owner = tenant_of(tenant)
     else:
-        owner = keys.hash_key(prompt("The key that was used in open mode", hide_input=True).strip())
+        owner = keys.hash_key(prompt("The key used in open mode", hide_input=True).strip())
     key = with_database(settings, lambda database: keys.set_tenant(database, key_id, owner))
-    line = f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}"
+    line = f"{key.key_id} ({key.label}) now opens the data of tenant {key.tenant.hex()}"
     show(CommandOutput({"key": _row(key, SystemClock().now())}, [line]), as_json=as_json)
 
 
@@ -238,14 +247,14 @@ def _show_new(
 
 def _made_in(place: CommandPlace) -> str:
     if place.server:
-        return f"made    at {place.server}"
+        return f"created at {place.server}"
     settings = place.settings()
     where = (
         "the configured database"
         if settings.database.url
         else f"data folder {settings.data_dir.absolute()}"
     )
-    return f"made    in {where}"
+    return f"created in {where}"
 
 
 commands = command_group(

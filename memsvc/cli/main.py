@@ -20,94 +20,94 @@ from memsvc.core.errors import MemsvcError, SettingsError
 COMMANDS: Final = {
     "serve": (
         "serve:serve_command",
-        "Serve MCP, on the embedded PostgreSQL unless database.url names another.",
+        "Serve MCP on the embedded PostgreSQL, or on the database that database.url names.",
     ),
     "service": (
         "service_commands:commands",
-        "Start the server at login, by systemd (Linux) or launchd (macOS).",
+        "Run the server as a service that starts at login (systemd on Linux, launchd on macOS).",
     ),
     "worker": (
         "serve:worker_command",
-        "Run jobs, and nothing else, on the same settings as the server.",
+        "Run background jobs only, with the same settings as the server.",
     ),
     "migrate": (
         "serve:migrate",
-        "Bring the database to the newest revision, or back to an older one.",
+        "Migrate the database to the newest revision, or back to an older one.",
     ),
-    "db": ("db:commands", "The database as a whole: kept, brought back, distributed."),
+    "db": ("db:commands", "Back up, restore or distribute the database."),
     "stdio": (
         "stdio:stdio",
         "Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.",
     ),
     "structured-memory": (
         "structured_memory:structured_memory",
-        "Serve the notebook over standard input and output, as structured-memory does.",
+        "Serve the notebook over standard input and output, compatible with structured-memory.",
     ),
-    "key": ("key_commands:commands", "API keys: who may call, and whose data they open."),
+    "key": ("key_commands:commands", "Create, list, rotate and revoke API keys."),
     "calls": (
         "tool_commands:calls",
-        "List the calls that were made, newest first, one a line, columns separated by tabs.",
+        "List logged calls, newest first, one per line, with columns separated by tabs.",
     ),
     "jobs": (
         "job_commands:commands",
-        "Jobs: what waits in the queue, runs, or has failed for good.",
+        "List, retry and drop background jobs.",
     ),
     "doctor": (
         "check_commands:doctor",
         "Check a running server and its hosts, or the local database and models.",
     ),
-    "embeddings": ("model_commands:embeddings", "Search by meaning: turned on and off."),
-    "reranker": ("model_commands:rerank", "A model that reorders what was found: on and off."),
+    "embeddings": ("model_commands:embeddings", "Turn search by meaning on or off."),
+    "reranker": (
+        "model_commands:rerank",
+        "Turn reordering of search results by a model on or off.",
+    ),
     "maintain": (
         "maintenance_commands:maintain",
-        (
-            "Maintain sessions; with --check or --rebuild, compare derived rows with their source"
-            " files."
-        ),
+        ("Maintain sessions; --check and --rebuild compare derived data with the files behind it."),
     ),
     "audit": (
         "audit_command:audit",
-        "Count duplicates, echoes, secrets and what is out of date, here or in another's export.",
+        (
+            "Count duplicates, echoes, secrets and outdated entries in this memory or in"
+            " another's export."
+        ),
     ),
     "purge": (
         "admin_commands:purge",
-        "Remove a tenant, a project, a user, a session or a path for good, and print a receipt.",
+        "Delete a tenant, project, user, session or path for good and print a receipt.",
     ),
     "usage": (
         "tool_commands:usage",
-        "Report what a project stores; with --project '*' each project and all of them together.",
+        "Report what a project stores; with --project '*', each project and their sum.",
     ),
     "import": (
         "import_commands:import_folder",
-        "Import sessions that a client-side SDK kept as folders; run again, it resumes.",
+        "Import sessions that a client-side SDK stored as folders. Run it again to resume.",
     ),
     "export": (
         "archive_commands:export_command",
-        (
-            "Write all that is stored, or one project, to an archive: a tar of files and lines of"
-            " JSON."
-        ),
+        "Write all data, or one project, to an archive: a tar of files and JSON lines.",
     ),
     "restore": (
         "archive_commands:restore_command",
-        "Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.",
+        "Restore an archive written by `memsvc export`, compressed or not, into empty projects.",
     ),
     "shadow-report": (
         "import_commands:shadow_report",
-        "Report how far clients' own memory and this one agreed, as memory_shadow_compare found.",
+        "Report how often the memory of clients and this one agreed in memory_shadow_compare.",
     ),
-    "files": ("file_commands:commands", "Files: what is kept in a project's file store."),
+    "files": ("file_commands:commands", "Read, write and search the files of a project."),
     "turns": (
         "turn_commands:commands",
-        "Turn memory: sessions, their turns and facts, and what they recall.",
+        "Show the sessions, turns and facts of turn memory; correct, forget or recall them.",
     ),
     "install": (
         "host_commands:install",
-        "Give a host memory: connect it, and add hooks or instructions to its configuration.",
+        "Connect a host to memsvc and add hooks or instructions to its configuration.",
     ),
     "hook": (
         "host_commands:hook",
-        "Answer a hook of a host, whose JSON is on standard input; it never fails.",
+        "Answer a host's hook, which sends JSON on standard input. Never fails.",
     ),
     "remember": ("elfmem:remember", "Store knowledge for future retrieval."),
     "recall": (
@@ -125,13 +125,13 @@ COMMANDS: Final = {
     ),
     "guide": (
         "elfmem:guide",
-        "Show documentation for a specific operation, or the full overview; no database is needed.",
+        "Show the documentation of an operation, or the overview; needs no database.",
     ),
     "knowledge": (
         "elfmem:knowledge",
         "Knowledge: blocks that fade unless they prove useful.",
     ),
-    "memories": ("tool_commands:memories", "Memories: what is known of a user."),
+    "memories": ("tool_commands:memories", "Memories: short statements about each user."),
     "notebook": ("tool_commands:notebook", "Notebook: a tree of linked documents."),
     "whiteboard": (
         "tool_commands:whiteboard",
@@ -140,7 +140,7 @@ COMMANDS: Final = {
     "version": ("version:version_command", "Print the version."),
     "docs": (
         "docs_commands:docs",
-        "Write config/memsvc.yaml and the pages on settings, tools, errors and metrics.",
+        "Write config/memsvc.yaml and the reference pages for settings, tools, errors and metrics.",
     ),
 }
 """The commands: each one's module here, its group or function in it, and its help.
@@ -335,7 +335,7 @@ def main(command: Callable[[], Any] = commands) -> None:
     except SettingsError as error:
         fail(
             error.errors,
-            "see docs/configuration.md, or config/memsvc.yaml for every setting",
+            "every setting is described in docs/configuration.md and config/memsvc.yaml",
             status=2,
         )
     except MemsvcError as error:

@@ -40,25 +40,24 @@ def maintain(
     tenant: Owner = None,
     all_tenants: Annotated[bool, Option("--all", help="The memory of all tenants.")] = False,
     check: Annotated[
-        bool, Option("--check", help="Only compare; exit code 1 where anything differs.")
+        bool, Option("--check", help="Only compare; exit with code 1 if anything differs.")
     ] = False,
     rebuild: Annotated[
-        bool, Option("--rebuild", help="Put right what differs from the files first.")
+        bool, Option("--rebuild", help="First repair whatever differs from the files.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Maintain sessions; with --check or --rebuild, compare derived rows with their source files.
+    """Maintain sessions; --check and --rebuild compare derived data with the files behind it.
 
     A server maintains the sessions of the key in MEMSVC_API_KEY. --check, --rebuild, --tenant and
-    --all need the data folder or the database. There the owner of the memory is that of --tenant or
-    of the key, which you are asked for if the variable is not set.
-    """
+    --all need the data folder or the database. There, the memory belongs to --tenant or to the key;
+    the command asks for the key if the variable is not set."""
     if check and rebuild:
-        raise invalid("--check changes nothing and --rebuild does: choose one of them")
+        raise invalid("--check changes nothing and --rebuild repairs: choose one of them")
     if session is not None and project is None:
         raise invalid("--session needs --project")
     if all_tenants and tenant is not None:
-        raise invalid("--all are all tenants: it goes without --tenant")
+        raise invalid("--all includes every tenant: omit --tenant")
     if place.server and not (check or rebuild or all_tenants or tenant is not None):
         target = CommandTarget(place.server, project or ALL_PROJECTS)
         done = asyncio.run(run_calls(target, partial(_maintain_by_tools, session=session)))
@@ -205,9 +204,9 @@ def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> 
         counts = one["differences"] if check else one["differences"] | one["maintained"]
         counts_text = ", ".join(f"{name} {count}" for name, count in counts.items())
         nothing = (
-            "all as the files say"
+            "everything matches the files"
             if check
-            else "nothing to rebuild or to do"
+            else "nothing to rebuild or maintain"
             if rebuild
             else "nothing to do"
         )

@@ -50,35 +50,34 @@ RERANK_DEFAULTS: Final = {
     "model": "rerank-v3.5",
     "api_key": "env:CO_API_KEY",
 }
-RESTART: Final = "A server that runs reads its settings when it starts: restart it."
+RESTART: Final = "Restart running servers: they read the settings only when they start."
 
-Model = Annotated[str | None, Option(help="Model to ask for, by the endpoint's name for it.")]
+Model = Annotated[str | None, Option(help="Name of the model at the endpoint.")]
 KeyVariable = Annotated[
-    str | None, Option("--key-env", help="Environment variable that holds the key.")
+    str | None, Option("--key-env", help="Environment variable that contains the key.")
 ]
-KeyFile = Annotated[Path | None, Option(help="File that holds the key.")]
+KeyFile = Annotated[Path | None, Option(help="File that contains the key.")]
 
 
 def use_embeddings(
     source: Annotated[
         str,
-        Argument(metavar="bundled|openai|ollama|URL|FOLDER", help="What makes the vectors."),
+        Argument(metavar="bundled|openai|ollama|URL|FOLDER", help="The source of the vectors."),
     ],
     model: Model = None,
     dimensions: Annotated[
-        int | None, Option(min=1, help="Length of a vector; else as the model has it.")
+        int | None, Option(min=1, help="Length of a vector; the default is the model's own.")
     ] = None,
     key_variable: KeyVariable = None,
     key_file: KeyFile = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Try a model, put it into the settings, and embed what is stored.
+    """Test a model, write it to the settings, and embed the stored texts.
 
-    An endpoint is sent every stored text; before this command nothing is sent. The bundled encoder
-    runs in the server and sends nothing. Run again, it resumes. Nothing is written where the model
-    does not answer as it should.
-    """
+    An endpoint receives every stored text; before this command nothing is sent to it. The bundled
+    encoder runs in the server and sends nothing. Run the command again to resume. Nothing is
+    written if the model does not answer correctly."""
     options = new_settings_option(config, data_dir).embeddings
     chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
     is_url = source.startswith(("http://", "https://"))
@@ -86,7 +85,7 @@ def use_embeddings(
         chosen |= {"provider": BUNDLED}
     elif source in PROVIDERS or is_url:
         if is_url and model is None:
-            raise invalid("an endpoint of your own needs --model")
+            raise invalid("an endpoint given by its URL needs --model")
         defaults = PROVIDERS.get(
             source, {"base_url": source.rstrip("/").removesuffix("/embeddings")}
         )
@@ -106,7 +105,7 @@ def use_embeddings(
     with _updated_settings(EMBEDDINGS, values, config, data_dir) as (settings, write):
         print(f"embeddings: {asyncio.run(_check_embedder(settings.embeddings))}")
         with_database(settings, lambda database: _embed(database, settings.embeddings, write))
-    print(f"Search and recall go by words and by meaning. {RESTART}")
+    print(f"Search and recall now use words and meaning. {RESTART}")
 
 
 def _same(options: EmbeddingOptions, chosen: Mapping[str, Any], *names: str) -> bool:
@@ -119,7 +118,7 @@ async def _check_embedder(options: EmbeddingOptions) -> str:
     async with embedder(options.model_copy(update={"retries": 0})) as client:
         assert client is not None
         (vector,) = await client.embed(["Does this work?"])
-        return f"{client.model} answers with {len(vector)} dimensions"
+        return f"{client.model} returned {len(vector)} dimensions"
 
 
 def _without_prefixes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
 
 def use_reranker(
     source: Annotated[
-        str, Argument(metavar="cohere|URL", help="An endpoint that speaks Cohere's rerank.")
+        str, Argument(metavar="cohere|URL", help="An endpoint with Cohere's rerank API.")
     ],
     model: Model = None,
     key_variable: KeyVariable = None,
@@ -143,16 +142,18 @@ def use_reranker(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Try a model that reorders what was found, and put it into the settings.
+    """Test a model that reorders search results, and write it to the settings.
 
-    The endpoint is sent each question of file_search with the passages found for it.
-    """
+    The endpoint receives each question of file_search with the passages found for it."""
     values = RERANK_DEFAULTS if source == "cohere" else {"endpoint": source, "api_key": ""}
     values = {**values, **({"model": model} if model else {}), **_key(key_variable, key_file)}
     with _updated_settings(RERANK, values, config, data_dir) as (settings, write):
         print(f"reranker: {asyncio.run(check_reranker(settings.rerank))}")
         write()
-    print(f"file_search is reordered by it, within {settings.rerank.timeout_ms} ms. {RESTART}")
+    print(
+        f"It now reorders the results of file_search, within {settings.rerank.timeout_ms}"
+        f" ms. {RESTART}"
+    )
 
 
 async def check_reranker(options: RerankOptions) -> str:
@@ -161,7 +162,7 @@ async def check_reranker(options: RerankOptions) -> str:
         if client is None:
             return RERANK_OFF
         scores = await client("Which animal barks?", ["A dog barks.", "A stone is silent."])
-        return f"{options.model} answers with scores {', '.join(f'{one:.2f}' for one in scores)}"
+        return f"{options.model} returned the scores {', '.join(f'{one:.2f}' for one in scores)}"
 
 
 def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
@@ -173,7 +174,10 @@ def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
 
 def _key(variable: str | None, file: Path | None) -> dict[str, str]:
     if variable and file:
-        raise invalid("a key is in a variable or in a file: give --key-env or --key-file")
+        raise invalid(
+            "the key comes either from a variable or from a file: pass --key-env or"
+            " --key-file, not both"
+        )
     if file is not None:
         return {"api_key": f"file:{file.absolute()}"}
     return {"api_key": f"env:{variable}"} if variable else {}
@@ -192,7 +196,9 @@ def _updated_settings(
     changes = {name: value for name, value in values.items() if getattr(before, name) != value}
     for name in changes:
         if (variable := f"{PREFIX}{section}__{name}".upper()) in os.environ:
-            raise invalid(f"{variable} counts more than the file", recovery="unset it")
+            raise invalid(
+                f"{variable} overrides the configuration file", recovery="unset the variable"
+            )
     file = settings_file(config, data_dir).absolute()
     if file.is_symlink():
         file = file.resolve()
@@ -224,7 +230,7 @@ def _write_new(file: Path, new: Path, section: str, changes: dict[str, Any]) -> 
     except OSError as error:
         with suppress(OSError):
             new.unlink()
-        raise invalid(f"{new} cannot be written: {error.strerror}") from error
+        raise invalid(f"cannot write {new}: {error.strerror}") from error
 
 
 async def _embed(database: Database, options: EmbeddingOptions, write: Callable[[], None]) -> None:
@@ -232,7 +238,7 @@ async def _embed(database: Database, options: EmbeddingOptions, write: Callable[
     write()
     async with embedder(options) as client:
         assert client is not None
-        print(f"{await _embed_all(database, client):,} texts embedded")
+        print(f"embedded {await _embed_all(database, client):,} texts")
 
 
 async def _embed_all(database: Database, client: Embedder) -> int:
@@ -274,7 +280,7 @@ class _Progress:
         """Count embedded texts and print them to stderr."""
         if name == COUNTED:
             self.done += int(amount)
-            print(f"{self.done:,} of {self.total:,} texts", file=sys.stderr, flush=True)
+            print(f"embedded {self.done:,} of {self.total:,} texts", file=sys.stderr, flush=True)
 
 
 embeddings = command_group({"use": use_embeddings, "off": embeddings_off})

@@ -30,7 +30,10 @@ PROJECTS_A_PAGE: Final = 100
 
 Owner = Annotated[
     str | None,
-    Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells."),
+    Option(
+        "--tenant",
+        help="The tenant, as 64 hexadecimal digits; the default is the tenant of the key.",
+    ),
 ]
 
 
@@ -52,9 +55,9 @@ def check_database(settings: Settings) -> Settings:
     if database_setup.database_exists(settings):
         return settings
     raise not_found(
-        f"there is no memory in {settings.data_dir.absolute()}",
-        recovery=f"start one with `memsvc serve`, or name a server with --url or {URL_VARIABLE},"
-        " or another folder with --data-dir",
+        f"{settings.data_dir.absolute()} does not contain a database",
+        recovery=f"create one with `memsvc serve`, name a server with --url or {URL_VARIABLE}, or"
+        " name another folder with --data-dir",
     )
 
 
@@ -86,7 +89,7 @@ async def owner_of(
     if tenant is not None:
         return tenant_of(tenant)
     text = os.environ.get(KEY_VARIABLE) or prompt(
-        "The key whose memory this is", hide_input=True, err=True
+        "The key of this memory", hide_input=True, err=True
     )
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
@@ -97,13 +100,13 @@ async def owner_of(
         await keys.remember_tenant(database, key_hash, now)
         return key_hash
     if key is None or not key.is_valid(now):
-        recovery = f"set {KEY_VARIABLE} to a key of this memory; `memsvc key create` makes one"
+        recovery = f"set {KEY_VARIABLE} to a valid key; `memsvc key create` creates one"
         raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
     outside_projects = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or outside_projects:
         raise permission_denied(
-            "this key may not do that",
-            recovery="name the tenant by --tenant",
+            "this key lacks the write permission or access to the project",
+            recovery="name the tenant with --tenant",
         )
     return key.tenant
 

@@ -22,13 +22,13 @@ def serve_command(
     host: Annotated[str | None, Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, Option(help="Port to listen on.")] = None,
 ) -> None:
-    """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
+    """Serve MCP on the embedded PostgreSQL, or on the database that database.url names."""
     serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line)
 
 
 @partial(with_options, make=new_settings_option)
 def worker_command(settings: Settings) -> None:
-    """Run jobs, and nothing else, on the same settings as the server."""
+    """Run background jobs only, with the same settings as the server."""
     serve_worker.run(settings, _print_line)
 
 
@@ -45,14 +45,16 @@ def migrate(
     ] = None,
     even_with_loss: Annotated[
         bool,
-        Option("--even-with-loss", help="Go back though tables or columns go that hold something."),
+        Option(
+            "--even-with-loss",
+            help="Go back even if this deletes tables or columns that contain data.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring the database to the newest revision, or back to an older one.
+    """Migrate the database to the newest revision, or back to an older one.
 
-    Going back is refused where data would be lost, which the error names.
-    """
+    Going back is refused if it would lose data; the error lists the tables and columns."""
     with database_setup.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(
@@ -66,6 +68,6 @@ def migrate(
             output = CommandOutput({"undone": done}, [f"undone: {', '.join(done) or 'nothing'}"])
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            none = f"nothing, {Revisions.read_package().head} is the newest"
+            none = f"nothing; {Revisions.read_package().head} is the newest revision"
             output = CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])
     show(output, as_json=as_json)

@@ -25,7 +25,10 @@ GRACE_S: Final = 15
 """Seconds beyond the settings' own until a server that stops is killed."""
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print the file, or what would be done; change nothing.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Print the file, or what would be done, without changing anything."
+    ),
 ]
 
 commands = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -55,7 +58,7 @@ def service_manager(platform: str) -> ServiceManager:
             file, (start,), (stop,), (), ("launchctl", "print", f"{domain}/{NAME}")
         )
     if platform != "linux":
-        raise invalid(f"there is no service manager for {platform} here")
+        raise invalid(f"memsvc does not support a service manager on {platform}")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = config / f"systemd/user/{NAME}.service"
     user = ("systemctl", "--user")
@@ -146,33 +149,33 @@ def install(
     write_private(manager.file, text)
     print(f"written: {manager.file}")
     for name in _left_out():
-        print(f"Warning: {name} is set here, but the service does not get it", file=sys.stderr)
+        print(f"Warning: {name} is set here, but the service does not receive it", file=sys.stderr)
     if manager.file.suffix == ".plist":  # an agent that runs has to go before it is loaded anew
         _run(manager.stop, quiet=True)
     if not _run(manager.start):
         return
     print("started; `memsvc service status` shows the state")
     if sys.platform == "linux":
-        print("to keep it running without a login: loginctl enable-linger")
+        print("to keep it running while you are logged out: loginctl enable-linger")
 
 
 @commands.command()
 def status() -> None:
-    """Show whether the service is installed and running; exit code 0 where it runs."""
+    """Show whether the service is installed and running; exit with code 0 if it runs."""
     manager = service_manager(sys.platform)
     installed = manager.file.exists()
     print(f"{'installed' if installed else 'not installed'}: {manager.file}", flush=True)
     if not installed:
         raise typer.Exit(1)
     if shutil.which(manager.status[0]) is None:
-        print(f"{manager.status[0]} is not there to ask whether it runs")
+        print(f"{manager.status[0]} was not found, so the state of the service is unknown")
         raise typer.Exit(1)
     raise typer.Exit(subprocess.run(manager.status, check=False).returncode)
 
 
 @commands.command()
 def remove(dry_run: DryRun = False) -> None:
-    """Stop the service and remove its file; data and keys stay."""
+    """Stop the service and remove its file. Data and keys are kept."""
     manager = service_manager(sys.platform)
     if not manager.file.exists():
         print(f"not installed: {manager.file}")
@@ -197,7 +200,8 @@ def _check_owner(file: Path) -> None:
     """Raise INVALID_ARGUMENT where somebody else wrote the file."""
     if file.exists() and MARK not in file.read_text("utf-8"):
         raise invalid(
-            f"{file} is there already, and not by memsvc", recovery="move it away, or keep yours"
+            f"{file} exists already and was not written by memsvc",
+            recovery="move it elsewhere, or keep using it",
         )
 
 
@@ -215,8 +219,8 @@ def _run(lines: tuple[tuple[str, ...], ...], *, quiet: bool = False) -> bool:
         if done and done.returncode == 0:
             continue
         if not quiet:
-            error = (done.stderr.strip().splitlines() if done else []) or ["it is not here"]
-            print(f"{line[0]}: {error[0]}; run this yourself:", file=sys.stderr)
+            error = (done.stderr.strip().splitlines() if done else []) or ["not found"]
+            print(f"{line[0]} failed: {error[0]}. Run this yourself:", file=sys.stderr)
             print("\n".join(f"  {' '.join(each)}" for each in lines[number:]), file=sys.stderr)
         return False
     return True

@@ -14,9 +14,7 @@ from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 REFUSED_STATUS = 2
 
-LogLevel = Annotated[
-    str, Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")
-]
+LogLevel = Annotated[str, Option(envvar="MEMSVC_LOG_LEVEL", help="Minimum log level (stderr).")]
 
 
 def stdio(
@@ -25,14 +23,13 @@ def stdio(
     log_level: LogLevel = "warning",
     tools: Annotated[
         str,
-        Option(help="Toolsets that are listed, such as agent,knowledge or all."),
+        Option(help="Toolsets to list, such as agent,knowledge or all."),
     ] = "",
 ) -> None:
     """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
 
-    The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every
-    message goes to the server there instead, with the key of MEMSVC_API_KEY.
-    """
+    It uses the key in MEMSVC_API_KEY, or else the first key of the data folder. If MEMSVC_URL is
+    set, it forwards every message to that server with the key in MEMSVC_API_KEY."""
     if os.environ.get(URL_VARIABLE):
         bridge.main(tools)
         return

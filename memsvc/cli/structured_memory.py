@@ -9,13 +9,10 @@ from memsvc.standalone import serve_notebook
 
 
 def structured_memory(
-    all_tools: Annotated[
-        bool, Option("--all-tools", help="Offer all tools of the notebook.")
-    ] = False,
+    all_tools: Annotated[bool, Option("--all-tools", help="Offer all notebook tools.")] = False,
 ) -> None:
-    """Serve the notebook over standard input and output, as structured-memory does.
+    """Serve the notebook over standard input and output, compatible with structured-memory.
 
-    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text
-    of a new root.
-    """
+    DATA_DIR names the folder of its documents, which are Markdown files. ROOT_TEMPLATE names the
+    file with the text of a new root document."""
     serve_notebook(os.environ, all_tools=all_tools)

@@ -36,12 +36,12 @@ DataDir = Annotated[
 ]
 Project = Annotated[str, Option(help="The project.")]
 OnlyProject = Annotated[str | None, Option(help="Only this project.")]
-Json = Annotated[bool, Option("--json", help="Answer with JSON.")]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Url = Annotated[
     str | None,
     Option(
         envvar=URL_VARIABLE,
-        help="A running server, such as http://host:8080; else the data folder is used.",
+        help="A running server, such as http://host:8080; without it, the data folder is used.",
     ),
 ]
 
@@ -141,7 +141,7 @@ class RemoteTools:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unavailable(
                 f"no answer from {self.http.base_url} ({type(error).__name__})",
-                recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` runs there",
+                recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` is running there",
             ) from error
 
 
@@ -152,13 +152,13 @@ def failure(response: httpx.Response) -> MemsvcError:
         code, message = Code(body["code"]), str(body["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         error_text = (
-            f"{response.url.host} answered with status {response.status_code}, but not"
-            " as memsvc does"
+            f"{response.url.host} answered with status {response.status_code}, but it is not"
+            " a memsvc server"
         )
         return unavailable(error_text, recovery=f"check --url or {URL_VARIABLE}")
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        recovery = f"set {KEY_VARIABLE} to a key of this memory"
+        recovery = f"set {KEY_VARIABLE} to a valid key of this server"
     return MemsvcError(code, message, recovery=recovery)
 
 
@@ -208,7 +208,8 @@ def environment_key() -> str:
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise invalid(
-            f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line"
+            f"the value of {KEY_VARIABLE} is not a valid key",
+            recovery="set it to a key of this server, on a single line",
         )
     return key
 
@@ -221,7 +222,9 @@ def check_url(url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise invalid(f"{url} is no URL of a server", recovery="such as http://127.0.0.1:8080")
+        raise invalid(
+            f"{url} is not the URL of a server", recovery="use a URL such as http://127.0.0.1:8080"
+        )
 
 
 def client(

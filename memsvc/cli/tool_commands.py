@@ -37,7 +37,7 @@ async def add_memories(
     call: RemoteTools,
     user: User,
     text: Annotated[
-        str | None, Argument(help=f"What the user said{OR_STDIN}", callback=text_or_stdin)
+        str | None, Argument(help=f"The user's words{OR_STDIN}", callback=text_or_stdin)
     ] = None,
     messages: Annotated[
         Path | None,
@@ -46,7 +46,7 @@ async def add_memories(
 ) -> CommandOutput:
     """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
-        raise invalid("give either a text or --messages")
+        raise invalid("pass either a text or --messages")
     if messages is None:
         conversation = [{"role": "user", "content": text}]
     else:
@@ -64,11 +64,11 @@ async def remove_memories(
     call: RemoteTools,
     user: User,
     memory: Annotated[str | None, Argument(help="The id of a memory.")] = None,
-    all_memories: Annotated[bool, Option("--all", help="Every memory of the user.")] = False,
+    all_memories: Annotated[bool, Option("--all", help="Delete every memory of the user.")] = False,
 ) -> CommandOutput:
     """Delete a memory, or with --all every memory of a user."""
     if (memory is None) is not all_memories:
-        raise invalid("name a memory, or give --all")
+        raise invalid("name a memory, or pass --all")
     tool = "memories_delete_all" if memory is None else "memories_delete"
     body = await call(tool, user_id=user, memory_id=memory)
     return CommandOutput(body, [body["message"]])
@@ -79,29 +79,29 @@ memories = command_group(
         "add": add_memories,
         "search": tool_command(
             "memories_search",
-            "Find the memories of a user that match a question.",
+            "Find a user's memories that match a question.",
             USER,
             argument("query", "A question, or words."),
-            option("limit", "Memories at the most.", int, min=1),
+            option("limit", "Maximum number of memories.", int, min=1),
             lines=rows("results", "id", "memory"),
         ),
         "ls": tool_command(
             "memories_list",
-            "List the memories of a user, newest first.",
+            "List a user's memories, newest first.",
             USER,
-            option("limit", "Memories at the most.", int, 100, min=1),
+            option("limit", "Maximum number of memories.", int, 100, min=1),
             lines=rows("results", "updated_at", "id", "memory"),
         ),
         "history": tool_command(
             "memories_history",
-            "Show the changes of a memory, oldest first.",
+            "Show the history of a memory, oldest change first.",
             USER,
             MEMORY,
             lines=rows("results", "at", "event", "origin", "memory"),
         ),
         "update": tool_command(
             "memories_update",
-            "Change the text of a memory; its history keeps the old one.",
+            "Change the text of a memory; the old text is kept in its history.",
             USER,
             MEMORY,
             argument("text", f"The new text{OR_STDIN}", is_text=True, to="memory"),
@@ -123,7 +123,7 @@ async def write_document(
     document: Annotated[str, Argument(help=DOCUMENT_HELP, metavar="ID")],
     source: Annotated[Path, Argument(help="A local file; - for standard input.", allow_dash=True)],
 ) -> CommandOutput:
-    """Replace a document with a local file; new [[links]] make documents, dropped ones delete."""
+    """Write a document from a file; new [[links]] create documents, removed ones delete them."""
     try:
         content = local_bytes(source).decode()
     except UnicodeDecodeError as error:
@@ -145,7 +145,7 @@ notebook = command_group(
             "read_document",
             "Print a document.",
             DOCUMENT_OR_ROOT,
-            option("version", "What it was at this version."),
+            option("version", "Print the document at this version."),
             lines=_document_text,
         ),
         "write": write_document,
@@ -154,21 +154,21 @@ notebook = command_group(
             "Replace a text that occurs exactly once in a document.",
             DOCUMENT,
             argument("old_text", "The text to replace."),
-            argument("new_text", f"What it says instead{OR_STDIN}", is_text=True),
+            argument("new_text", f"The new text{OR_STDIN}", is_text=True),
             lines=text("text"),
         ),
         "mv": tool_command(
             "move_document",
-            "Move a document, with all below it, to another parent.",
+            "Move a document, and everything below it, to another parent.",
             DOCUMENT,
-            argument("parent", "The document it goes below."),
+            argument("parent", "The new parent."),
             lines=text("text"),
         ),
         "rename": tool_command(
             "move_document",
-            "Give a document another id, and mend the link to it; its history is kept.",
+            "Rename a document and update the link to it; its history is kept.",
             DOCUMENT,
-            argument("new_id", "Its id from now on."),
+            argument("new_id", "The new id."),
             lines=text("text"),
         ),
         "search": tool_command(
@@ -194,9 +194,9 @@ notebook = command_group(
         ),
         "split": tool_command(
             "split_document",
-            "Show how a document could be split by its headings, or do it.",
+            "Preview how a document would be split by its headings, or split it.",
             DOCUMENT,
-            option("apply", "Do it.", bool, False, flags=["--apply"]),
+            option("apply", "Split it.", bool, False, flags=["--apply"]),
             lines=text("text"),
         ),
     }
@@ -204,7 +204,7 @@ notebook = command_group(
 
 BOARD: Final = (
     USER,
-    argument("conversation", "The conversation.", to="conversation_id"),
+    argument("conversation", "The session id of the conversation.", to="conversation_id"),
 )
 
 
@@ -212,9 +212,9 @@ BOARD: Final = (
 async def update_board(
     call: RemoteTools,
     user: User,
-    conversation: Annotated[str, Argument(help="The conversation.")],
-    content: Annotated[str, Argument(help=f"What was said{OR_STDIN}", callback=text_or_stdin)],
-    role: Annotated[str, Option(help="Who said it.")] = "user",
+    conversation: Annotated[str, Argument(help="The session id of the conversation.")],
+    content: Annotated[str, Argument(help=f"The message{OR_STDIN}", callback=text_or_stdin)],
+    role: Annotated[str, Option(help="The author of the message.")] = "user",
 ) -> CommandOutput:
     """Update a board with a message."""
     entries = [{"role": role, "content": content}]
@@ -235,7 +235,7 @@ whiteboard = command_group(
             "whiteboard_get",
             "Print a board.",
             *BOARD,
-            option("as_of", "As it was at this moment (RFC 3339)."),
+            option("as_of", "Print the board as it was at this time (RFC 3339)."),
             lines=text("text"),
         ),
         "update": update_board,
@@ -255,9 +255,9 @@ whiteboard = command_group(
         ),
         "rm": tool_command(
             "whiteboard_delete",
-            "Delete a board with its history, for good.",
+            "Delete a board and its history for good.",
             *BOARD,
-            lines=lambda body: ["deleted" if body["deleted"] else "there was none"],
+            lines=lambda body: ["deleted" if body["deleted"] else "the board did not exist"],
         ),
     }
 )
@@ -271,20 +271,20 @@ CALL_COLUMNS: Final = (
 calls = as_command(
     tool_command(
         "calls_list",
-        "List the calls that were made, newest first, one a line, columns separated by tabs.",
+        "List logged calls, newest first, one per line, with columns separated by tabs.",
         option("tool", "Only calls of this tool."),
-        option("status", "Only calls that ended so: success, error, cancelled."),
-        option("code", "Only calls that failed with this code."),
-        option("surface", "Only calls that came this way: mcp, rest, pipe."),
-        option("key_label", "Only calls of keys of this label."),
-        option("session", "Only calls that named this session.", to="session_id"),
-        option("since", "Only calls from this time on, such as 2026-01-31T12:00:00Z."),
-        option("until", "Only calls before this time, given likewise."),
-        option("limit", "So many at the most.", int, 50, min=1, max=100_000),
+        option("status", "Only calls with this status: success, error or cancelled."),
+        option("code", "Only calls that failed with this error code."),
+        option("surface", "Only calls over this interface: mcp, rest or pipe."),
+        option("key_label", "Only calls of keys with this label."),
+        option("session", "Only calls with this session id.", to="session_id"),
+        option("since", "Only calls at or after this time, such as 2026-01-31T12:00:00Z."),
+        option("until", "Only calls before this time."),
+        option("limit", "Maximum number of calls.", int, 50, min=1, max=100_000),
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
     ),
-    target_of_project("Only calls of this project; * for all.", ALL_PROJECTS),
+    target_of_project("Only calls of this project; * for all projects.", ALL_PROJECTS),
 )
 
 COUNTS: Final = (
@@ -298,7 +298,7 @@ def _usage(body: Any) -> Iterable[str]:
     projects = [
         row | {"project": names.get(row["project"], row["project"])} for row in body["projects"]
     ]
-    total = [] if len(projects) == 1 else [{"project": "(all together)"} | body["total"]]
+    total = [] if len(projects) == 1 else [{"project": "(total)"} | body["total"]]
     table = [row | {"calls": sum(row["calls"].values())} for row in (*projects, *total)]
     yield "\t".join(("project", *COUNTS, "calls"))
     yield from columns(table, "project", *COUNTS, "calls")
@@ -309,6 +309,6 @@ def _usage(body: Any) -> Iterable[str]:
 
 usage = tool_command(
     "tenant_usage",
-    "Report what a project stores; with --project '*' each project and all of them together.",
+    "Report what a project stores; with --project '*', each project and their sum.",
     lines=_usage,
 )

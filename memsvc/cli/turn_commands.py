@@ -22,7 +22,7 @@ from memsvc.core.paths import decode_segment, encode_segment
 
 Session = Annotated[str, Argument(help="The session.")]
 User = Annotated[
-    str | None, Option("--user", help="The person whose facts and other sessions count too.")
+    str | None, Option("--user", help="The user whose facts and other sessions also count.")
 ]
 
 
@@ -48,19 +48,20 @@ async def ls(call: RemoteTools) -> CommandOutput:
 async def show(
     call: RemoteTools,
     session: Session,
-    last: Annotated[int, Option(min=1, help="So many of the last items.")] = 100,
+    last: Annotated[int, Option(min=1, help="Number of latest items to show.")] = 100,
 ) -> CommandOutput:
     """Show the messages of a session, oldest first: time, turn, role and text of each item.
 
-    The time is when it was said, where the message gives that, else when it was stored.
-    """
+    The time is when the message was written, if it says so, or else when it was stored."""
     items: list[dict[str, Any]] = []
     for path in reversed(await _event_files(call, session)):
         items = [*_items(await _bytes(call, path)), *items]
         if len(items) >= last:
             break
     if not items:
-        raise not_found(f"there is no session {session}", recovery="see `memsvc turns ls`")
+        raise not_found(
+            f"session {session} does not exist", recovery="list the sessions with `memsvc turns ls`"
+        )
     return CommandOutput(
         {"session": session, "items": items[-last:]},
         columns(items[-last:], "time", "turn", "role", "text"),
@@ -72,10 +73,10 @@ async def facts(
     session: Session,
     user: User = None,
     past: Annotated[
-        bool, Option("--past", help="Also what was replaced, taken back or is past its day.")
+        bool, Option("--past", help="Include facts that were replaced, withdrawn or have expired.")
     ] = False,
 ) -> CommandOutput:
-    """List the facts from a session and its user."""
+    """List the facts of a session and its user."""
     state = "all" if past else "active"
     user_id = user or await _user_of(call, session)
     found = await call.list_all(
@@ -89,17 +90,19 @@ async def facts(
 async def correct(
     call: RemoteTools,
     session: Session,
-    record: Annotated[str, Argument(help="The record_id of the value, as `facts` lists it.")],
+    record: Annotated[
+        str, Argument(help="The record_id of the value, as `memsvc turns facts` prints it.")
+    ],
     user: User = None,
     statement: Annotated[
-        str | None, Option(help="What is true, in a sentence of the user's.")
+        str | None, Option(help="The correct statement, as a sentence of the user.")
     ] = None,
-    value: Annotated[str | None, Option(help="Only the value that is true.")] = None,
+    value: Annotated[str | None, Option(help="The correct value alone.")] = None,
     restore: Annotated[
-        bool, Option("--restore", help="The value holds, again or without a doubt.")
+        bool, Option("--restore", help="Make a replaced or doubted value current again.")
     ] = False,
 ) -> CommandOutput:
-    """Put a fact right; the old value stays as history."""
+    """Correct a fact; the old value is kept as history."""
     user_id = user or await _user_of(call, session)
     arguments = {"statement": statement, "value": value, "restore": restore}
     body = await call(
@@ -114,23 +117,28 @@ async def forget(
     call: RemoteTools,
     session: Session,
     facts: Annotated[
-        list[str] | None, Argument(help="fact_id or record_id of facts, as `facts` lists them.")
+        list[str] | None,
+        Argument(help="fact_id or record_id of facts, as `memsvc turns facts` prints them."),
     ] = None,
     user: User = None,
-    query: Annotated[str | None, Option(help="Or what to forget, in words.")] = None,
-    turn: Annotated[list[str] | None, Option(help="Or a whole turn; may be repeated.")] = None,
+    query: Annotated[str | None, Option(help="A description of what to forget.")] = None,
+    turn: Annotated[
+        list[str] | None, Option(help="A turn to forget as a whole; repeatable.")
+    ] = None,
     yes: Annotated[
-        bool, Option("--yes", help="Forget it; without this, only show what would be forgotten.")
+        bool, Option("--yes", help="Forget it. Without this, only show what would be forgotten.")
     ] = False,
     erase: Annotated[
-        bool, Option("--erase", help="At once and for good: there is no undo.")
+        bool, Option("--erase", help="Delete it at once and for good, without undo.")
     ] = False,
     undo: Annotated[
         str | None,
-        Option(help="Take back a forget by the forget_id that it printed; with --erase, wipe it."),
+        Option(
+            help="Undo a forget by the forget_id that it printed; with --erase, delete it for good."
+        ),
     ] = None,
 ) -> CommandOutput:
-    """Forget facts or turns, and what messages say of them."""
+    """Forget facts or turns, and remove them from the stored messages."""
     user_id = user or await _user_of(call, session)
     targets = {"undo": undo} if undo else {"fact_ids": facts, "query": query, "turn_ids": turn}
     body = await call(
@@ -156,25 +164,25 @@ async def forget(
 def _forget_summary(body: dict[str, Any]) -> str:
     """Return a sentence on what was done, and what can be done now."""
     if body["restored"]:
-        return "Remembered again."
+        return "Restored."
     if not (body["facts"] or body["sentences"] or body["turns"]):
         return "Nothing found."
     if body["dry_run"]:
         return "Nothing was changed. Run again with --yes to forget this."
     if body["forget_id"] is None:
         return "Forgotten for good."
-    return f"Forgotten. Until {body['undo_until']}: --undo {body['forget_id']}"
+    return f"Forgotten. To undo it until {body['undo_until']}: --undo {body['forget_id']}"
 
 
 async def recall(
     call: RemoteTools,
     session: Session,
     question: Annotated[
-        str, Argument(help=f"What a person would say next{OR_STDIN}", callback=text_or_stdin)
+        str, Argument(help=f"The next message of the user{OR_STDIN}", callback=text_or_stdin)
     ],
     user: User = None,
 ) -> CommandOutput:
-    """Show what the model would get for a question: memory, history and the question, and why."""
+    """Show what a model would receive for a question (memory, history, question), and why."""
     body = await call(
         "memory_before_turn",
         session_id=session,

@@ -42,7 +42,8 @@ def plan(
             updates.append(FileUpdate(file, before, *edit(change, before, record)))
         except (ValueError, OSError) as error:
             raise invalid(
-                f"{file}: {_error_text(error)}", recovery="mend the file; nothing was written"
+                f"{file}: {_error_text(error)}",
+                recovery="correct the file and run the command again; nothing was written",
             ) from error
     return updates
 
@@ -95,15 +96,15 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or "cannot be read"
     if isinstance(error, UnicodeDecodeError):
-        return "no UTF-8"
-    return "no TOML" if isinstance(error, tomllib.TOMLDecodeError) else str(error)
+        return "not UTF-8"
+    return "not valid TOML" if isinstance(error, tomllib.TOMLDecodeError) else str(error)
 
 
 def _installed(change: HostFileChange, before: str | None, record: Record) -> tuple[str, Record]:
     record = {"created": before is None, "was": []} | record
     if change.text:
         if not _is_managed(before):
-            raise ValueError("a file of this name is there already")
+            raise ValueError("a file of this name exists already")
         return change.text, record
     text = before or ""
     if change.block:
@@ -174,7 +175,7 @@ def _existing(found: host_configs.JsonNode | None, mark: str) -> list[int]:
     if found is None or not mark:
         return []
     if not isinstance(found.value, list):
-        raise ValueError("hooks are no lists")
+        raise ValueError("hooks must be lists")
     return [number for number, value in enumerate(found.value) if mark in json.dumps(value)]
 
 

@@ -28,12 +28,12 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(
         assert "projects/default/files/note.md" in tar.getnames()
     known = typed("restore", "--check", str(archive), "--data-dir", str(here))
     assert (known.returncode, known.stdout.split("\t")[0]) == (0, "default"), known.stderr
-    assert "the project holds something already" in known.stdout
+    assert "the project is not empty" in known.stdout
     key = {"MEMSVC_API_KEY": "key-of-another-tenant"}
     checked = typed("restore", "--check", str(archive), "--url", shared.url, **key)
     assert (checked.returncode, checked.stdout.split("\t")[:2]) == (
         0,
-        ["default", "can be restored"],
+        ["default", "the archive can be restored"],
     )
     done = typed("restore", str(archive), "--into", "birds", "--url", shared.url, **key)
     assert (done.returncode, done.stdout.split("\t")[:2]) == (0, ["birds", "restored"]), done.stderr

@@ -155,7 +155,7 @@ async def test_what_a_server_may_have_done_is_not_to_be_sent_again_unseen() -> N
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with hosting("stdio", MEMSVC_URL=url, MEMSVC_API_KEY="some-key") as host:
             error = (await host.ask("tools/call", name="memories_add"))["error"]["data"]
-            assert error["message"] == f"{url}/mcp broke the connection"
+            assert error["message"] == f"{url}/mcp closed the connection"
             assert (error["code"], error["retryable"]) == ("UNAVAILABLE", False)
             assert error["recovery"].startswith("it may have been done: look first")
 
@@ -195,8 +195,8 @@ async def test_a_signal_ends_it(shared: Served, key: str, ending: int) -> None:
 @pytest.mark.parametrize(
     ("variables", "problem"),
     [
-        ({"MEMSVC_URL": "here"}, "MEMSVC_URL is no URL"),
-        ({"MEMSVC_URL": "ftp://here"}, "MEMSVC_URL is no URL"),
+        ({"MEMSVC_URL": "here"}, "MEMSVC_URL is not the URL"),
+        ({"MEMSVC_URL": "ftp://here"}, "MEMSVC_URL is not the URL"),
         ({"MEMSVC_URL": "http://127.0.0.1:1"}, "MEMSVC_API_KEY is not set"),
     ],
 )

@@ -80,7 +80,7 @@ def test_command_that_only_reads_creates_no_folder(path: str, empty: Path) -> No
 def test_folder_without_a_memory_is_refused_with_a_way_out(path: str, empty: Path) -> None:
     refused = typed(*example(path))
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"there is no memory in {empty}/.memsvc" in refused.stderr
+    assert f"{empty}/.memsvc does not contain a database" in refused.stderr
     assert "memsvc serve" in refused.stderr
 
 
@@ -207,7 +207,7 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
 ) -> None:
     found = doctor()
     assert all(one["ok"] for one in found.values()), found
-    called = [one for one in found.values() if "a call as the host makes it" in one["found"]]
+    called = [one for one in found.values() if "a call made as the host makes it" in one["found"]]
     assert len(called) == len(HOSTS)
     assert found["waiting turns"]["found"] == "none"
     assert "database" not in found
@@ -220,9 +220,9 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
         (lambda text: text.replace(KEY, ""), "host"),
         (lambda text: text.replace("/mcp", "/elsewhere"), "host"),
         (lambda text: re.sub(r":\d+/mcp", ":9/mcp", text), "no answer from"),
-        (lambda text: re.sub(r":\d+/mcp", ":99999/mcp", text), "is no URL of a server"),
+        (lambda text: re.sub(r":\d+/mcp", ":99999/mcp", text), "is not the URL of a server"),
         (lambda _: "{", "cannot be read"),
-        (lambda _: "{}", "nothing of memsvc"),
+        (lambda _: "{}", "no longer contains anything of memsvc"),
     ],
     ids=["key", "path", "away", "port", "torn", "removed"],
 )
@@ -242,7 +242,7 @@ def test_doctor_counts_the_turns_that_wait_while_the_server_is_away(repository: 
     hooks = HookFiles({"HOME": str(Path.home())})
     hooks.spool({"turn": "one"})
     hooks.spool({"turn": "two"})
-    assert doctor()["waiting turns"]["found"].startswith("2, the oldest for")
+    assert doctor()["waiting turns"]["found"].startswith("2 waiting, the oldest for")
     away = typed("doctor", "--url", NOWHERE)
     assert away.returncode == 1
     assert f"no answer from {NOWHERE}" in away.stdout

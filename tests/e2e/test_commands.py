@@ -288,9 +288,9 @@ def test_usage_of_all_projects_ends_with_their_sum(memsvc: Command, tmp_path: Pa
     head, *rows = (
         line.split("\t") for line in said(memsvc("usage", "--project", "*", **key)).splitlines()
     )
-    projects = [row for row in rows if row[0] != "(all together)"]
+    projects = [row for row in rows if row[0] != "(total)"]
     assert {"red", "blue"} <= {row[0] for row in projects}
-    assert rows[-1][0] == "(all together)"
+    assert rows[-1][0] == "(total)"
     for column in range(1, len(head)):
         assert int(rows[-1][column]) == sum(int(row[column]) for row in projects), head[column]
     alone = said(memsvc("usage", "--project", "red", **key)).splitlines()
@@ -436,7 +436,7 @@ def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
     assert (lost.returncode, lost.stdout) == (1, "")
     assert (
         lost.stderr
-        == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
+        == f"Error: {url} is not the URL of a server\nRecovery: use a URL such as http://127.0.0.1:8080\n"
     )
 
 
@@ -446,7 +446,7 @@ def test_bytes_that_are_no_text_are_told_in_a_line(memsvc: Command) -> None:
     refused = memsvc("status", key="clé")
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (
         1,
-        "Error: MEMSVC_API_KEY is no key",
+        "Error: the value of MEMSVC_API_KEY is not a valid key",
     )
 
 

@@ -356,6 +356,6 @@ def test_the_commands_of_the_operations_page_purge(tmp_path: Path) -> None:
             outputs.append(ran.stdout)
         left = [turns_stored(served, session) for session in ("s1", "s2")]
     counted, *receipts = outputs
-    assert "nothing was removed; to remove it: --confirm 's1'" in counted
+    assert "nothing was deleted; to delete it, add --confirm 's1'" in counted
     assert ["\ncomplete: " in receipt for receipt in receipts] == [True, True]
     assert left == [0, 0]

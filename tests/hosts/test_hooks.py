@@ -25,8 +25,8 @@ from tests.servers import DatabaseUrls
 
 ALLERGY = "I'm allergic to peanuts."
 AWAY = (
-    "memsvc is away (ConnectionRefusedError): {} waiting to be stored, nothing is recalled."
-    " `memsvc doctor` tells more."
+    "memsvc is unreachable (ConnectionRefusedError): {} waiting to be stored; nothing is recalled."
+    " Run `memsvc doctor` for details."
 )
 
 
@@ -321,7 +321,7 @@ async def test_a_key_that_is_refused_is_an_outage_and_a_busy_server_is_none(
             )
         host.key = ""
         refused, _ = await host.hook("prompt", prompt="Two.", prompt_id="p2")
-    assert "memsvc refuses its key (PERMISSION_DENIED)" in notice(refused)
+    assert "memsvc rejects the API key (PERMISSION_DENIED)" in notice(refused)
 
 
 @pytest.mark.parametrize(

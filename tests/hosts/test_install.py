@@ -255,10 +255,10 @@ def test_file_with_the_key_is_private_and_install_says_so(home: Path, host: str)
     file.write_text("" if host == "codex" else "{}")
     file.chmod(0o644)
     said = install(host)
-    assert f"written: {file}; it holds the key: only you can read it now" in said
+    assert f"written: {file}; it contains the key, so only you can read it now" in said
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
-    assert f"unchanged: {file}; it holds the key" in install(host)
+    assert f"unchanged: {file}; it contains the key" in install(host)
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -269,7 +269,7 @@ def test_remove_leaves_no_folder_and_no_waiting_prompt(home: Path) -> None:
     files.spool({"project": "default", "turn_id": "t", "input_items": []})
     files.keep_session("s", {"turns": 1, "pending": {"turn_id": "u", "project": "p"}, "seen": []})
     said = install("claude-code", "--scope", "project", "--remove", "--url", "http://127.0.0.1:9")
-    assert "turns that waited: 0 stored, 2 deleted" in said
+    assert "waiting turns: 0 stored, 2 deleted" in said
     assert set(home.rglob("*")) <= before | {home / ".config", home / ".config/memsvc"}
 
 
