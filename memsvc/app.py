@@ -1,4 +1,4 @@
-"""The ASGI app of a server: every route, the console, and the order of the middleware."""
+"""The ASGI app of a server: every route, the console, and the middleware."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from memsvc.console.dependencies import ConsoleDependencies, SignedIn
 from memsvc.console.routes import console_app
@@ -18,21 +17,13 @@ from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Published, Toolset
-from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway import file_routes, memory_routes, openapi, operations, rest
-from memsvc.gateway.auth import Authenticator, RequireCaller
+from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.call_accounting import CallLog, Retention
 from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import is_archive, is_upload
-from memsvc.gateway.limits import (
-    CheckHost,
-    LimitRequest,
-    LimitsOptions,
-    MountApp,
-    RequestId,
-    SseOptions,
-)
+from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.mcp.http import (
     PROTOCOL_VERSIONS,
     McpEndpoint,
@@ -45,14 +36,8 @@ from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.memory_routes import EventsEndpoint
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
-from memsvc.gateway.rest import (
-    CORS_HEADERS,
-    PUBLIC_PATHS,
-    REQUEST_ID,
-    Check,
-    GzipEncoding,
-    run_check,
-)
+from memsvc.gateway.middleware import GatewayMiddleware
+from memsvc.gateway.rest import Check, run_check
 from memsvc.gateway.schemas import input_schema
 from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
 from memsvc.gateway.server_card import routes as card_routes
@@ -104,10 +89,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     metrics.add_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
     subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
-    public = protected_routes(authenticator.options.oauth)
-    public = [*public, *card_routes(card, version, PROTOCOL_VERSIONS)]
-    if console is not None:
-        public += [Route("/", rest.to_console), Route("/favicon.ico", rest.no_icon)]
+    public = _public_routes(authenticator, card, version, has_console=console is not None)
     config = McpServerConfig(
         dispatch=dispatch,
         instructions=instructions,
@@ -122,7 +104,9 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         toolsets=frozenset(toolsets),
     )
     endpoint = McpEndpoint(config, sessions, authenticator, limits)
-    common = _common_middleware(draining, tracer, limits, host, console)
+    middleware = _middleware(
+        authenticator, dispatch, draining, limits, public, tracer=tracer, host=host, console=console
+    )
     app = Starlette(
         routes=[
             *(Route(path, endpoint, methods=endpoint.methods) for path in rest.MCP_PATHS),
@@ -132,7 +116,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
             *routes,
             *stream_routes(subscriptions),
         ],
-        middleware=[*common, *_caller_middleware(authenticator, dispatch, limits, public)],
+        middleware=[middleware],
         exception_handlers=rest.EXCEPTION_HANDLERS,
         lifespan=_lifespan(*background, call_log.running, authenticator.running, endpoint.running),
     )
@@ -163,45 +147,40 @@ def _subscriptions(
     return subscriptions
 
 
-def _common_middleware(
+def _public_routes(
+    authenticator: Authenticator, card: ServerCardOptions, version: str, *, has_console: bool
+) -> list[Route]:
+    public = protected_routes(authenticator.options.oauth)
+    public += card_routes(card, version, PROTOCOL_VERSIONS)
+    if has_console:
+        public += [Route("/", rest.to_console), Route("/favicon.ico", rest.no_icon)]
+    return public
+
+
+def _middleware(
+    authenticator: Authenticator,
+    dispatch: Dispatch,
     draining: rest.Draining,
-    tracer: Tracer,
     limits: LimitsOptions,
+    public: Sequence[Route],
+    *,
+    tracer: Tracer,
     host: str,
     console: ASGIApp | None,
-) -> list[Middleware]:
-    """Return the middleware of every request, before it is authenticated."""
-    return [
-        Middleware(RequestId, draining=draining),
-        *([Middleware(TraceRequests, tracer=tracer)] if tracer is not NO_TRACER else []),
-        Middleware(CheckHost, options=limits, host=host),
-        *(
-            [Middleware(MountApp, path=CONSOLE_PATH, sub_app=console)]
-            if console is not None
-            else []
-        ),
-    ]
-
-
-def _caller_middleware(
-    authenticator: Authenticator, dispatch: Dispatch, limits: LimitsOptions, public: Sequence[Route]
-) -> list[Middleware]:
-    """Return the middleware of requests that need a caller.
-
-    It decides whether a page may read the response, who the caller is, whether it may call now, and
-    how large the request may be.
-    """
-    return [
-        Middleware(Cors, public_paths=rest.PUBLIC_PATHS),
-        Middleware(GzipEncoding),
-        Middleware(
-            RequireCaller,
-            authenticator=authenticator,
-            public_paths=rest.PUBLIC_PATHS | {route.path for route in public},
-            challenge=challenge(authenticator.options.oauth),
-        ),
-        Middleware(LimitRequest, options=limits, streams=_is_stream, admission=dispatch.admission),
-    ]
+) -> Middleware:
+    return Middleware(
+        GatewayMiddleware,
+        draining=draining,
+        tracer=tracer,
+        limits=limits,
+        host=host,
+        console=console,
+        authenticator=authenticator,
+        challenge=challenge(authenticator.options.oauth),
+        public_paths=rest.PUBLIC_PATHS | {route.path for route in public},
+        admission=dispatch.admission,
+        streams=_is_stream,
+    )
 
 
 def _is_stream(scope: Scope) -> bool:
@@ -221,116 +200,6 @@ def _sse_routes(
     metrics.watch("memsvc_sse_open", endpoint.count)
     draining.on_start(endpoint.end)
     return endpoint.routes()
-
-
-ALLOWED_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
-ALLOWED_HEADERS: Final = (
-    "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id,"
-    " mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, range, x-api-key,"
-    " x-memsvc-project, x-memsvc-tools, x-memsvc-user, x-request-id"
-)
-EXPOSE_HEADERS: Final = (
-    "content-disposition, content-range, etag, mcp-session-id, retry-after,"
-    " www-authenticate, x-request-id"
-)
-PREFLIGHT_AGE_S: Final = 7200
-"""Seconds that a browser may cache a preflight: Chromium's maximum."""
-
-
-@frozen
-class Cors:
-    """ASGI: answers preflights, which have no key, and adds CORS headers to every other response.
-
-    Refusals get them too. Origins were checked before: only requests of allowed ones come here. The
-    origins of `public_paths` are not checked, so no page may read them.
-    """
-
-    app: ASGIApp
-    public_paths: frozenset[str]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self.public_paths:
-            await self.app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        origin: bytes | None = headers.get(b"origin")
-        named = {"Vary": "Origin"}
-        if origin is not None:
-            named |= {
-                "Access-Control-Allow-Origin": origin.decode("latin-1"),
-                "Access-Control-Expose-Headers": EXPOSE_HEADERS,
-            }
-        if (
-            origin is not None
-            and scope["method"] == "OPTIONS"
-            and b"access-control-request-method" in headers
-        ):
-            await _preflight(named["Access-Control-Allow-Origin"])(scope, receive, send)
-            return
-        scope[CORS_HEADERS] = named
-        added = [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()]
-        replaced = {name for name, _ in added if name != b"vary"}
-
-        async def send_allowed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                kept = [
-                    header for header in message.get("headers", ()) if header[0] not in replaced
-                ]
-                message = {**message, "headers": [*kept, *added]}
-            await send(message)
-
-        await self.app(scope, receive, send_allowed)
-
-
-def _preflight(origin: str) -> Response:
-    return Response(
-        status_code=204,
-        headers={
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Allow-Methods": ALLOWED_METHODS,
-            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
-            "Access-Control-Max-Age": str(PREFLIGHT_AGE_S),
-            "Vary": "Origin",
-        },
-    )
-
-
-_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_TRACEPARENT: Final = b"traceparent"
-
-
-@frozen
-class TraceRequests:
-    """ASGI: makes a request part of the trace that its `traceparent` names, if any.
-
-    The span has the route and never the path, which contains names that callers gave.
-    """
-
-    app: ASGIApp
-    tracer: Tracer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in PUBLIC_PATHS:
-            await self.app(scope, receive, send)
-            return
-        headers = [value for name, value in scope["headers"] if name == _TRACEPARENT]
-        parent = headers[0].decode("latin-1") if len(headers) == 1 else ""
-        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
-        attributes = {"method": method, "request_id": scope[REQUEST_ID]}
-        with self.tracer.span("request", method, attributes, parent=parent) as span:
-
-            async def send_with_status(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    span.note(http_status=message["status"])
-                    if message["status"] >= 500:
-                        span.note(status="error")
-                await send(message)
-
-            try:
-                await self.app(scope, receive, send_with_status)
-            finally:
-                if "route" in scope:
-                    span.note(route=scope["route"].path)
 
 
 @frozen

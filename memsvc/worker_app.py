@@ -8,8 +8,8 @@ from starlette.middleware import Middleware
 
 from memsvc.core.frozen import frozen
 from memsvc.gateway import rest
-from memsvc.gateway.limits import RequestId
 from memsvc.gateway.metrics import Metrics, MetricsOptions
+from memsvc.gateway.middleware import HttpMiddleware
 from memsvc.gateway.rest import Draining
 from memsvc.runtime import checks_of, opened_services, published, worker_of
 from memsvc.settings import Settings
@@ -46,6 +46,6 @@ def health_app(
     """Return the app of a process that serves only health, readiness and metrics."""
     return Starlette(
         routes=rest.routes(metrics, options, checks, draining),
-        middleware=[Middleware(RequestId, draining=rest.Draining())],
+        middleware=[Middleware(HttpMiddleware, draining=rest.Draining())],
         exception_handlers=rest.EXCEPTION_HANDLERS,
     )

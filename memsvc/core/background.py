@@ -64,10 +64,16 @@ class FairSemaphore:
             and (own == 0 or self.taken < self._shared_max or perf_counter() > self._shared_until)
         )
 
+    def try_acquire(self, tenant: bytes) -> bool:
+        """Take a permit if a tenant gets one at once; return whether it did."""
+        if not self.available(tenant):
+            return False
+        self._grant(tenant)
+        return True
+
     async def acquire(self, tenant: bytes) -> None:
         """Take a permit, waiting if necessary; it must be released in any case."""
-        if self.available(tenant):
-            self._grant(tenant)
+        if self.try_acquire(tenant):
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(turn)
@@ -86,7 +92,7 @@ class FairSemaphore:
         self._taken[tenant] -= 1
         if not self._taken[tenant]:
             del self._taken[tenant]
-        while self._free > 0:
+        while self._waiting and self._free > 0:
             following = next((one for one in self._waiting if self.available(one)), None)
             if following is None:
                 return

@@ -108,11 +108,12 @@ class Caller:
 
         They are those of the connection, else of the key."""
         only = next(iter(self.projects)) if self.projects and len(self.projects) == 1 else ""
-        own = {
-            "project": self.connection.project or only,
-            "user_id": self.connection.user or self.user,
-        }
-        return {name: value for name, value in own.items() if value}
+        own: dict[str, str] = {}
+        if project := self.connection.project or only:
+            own["project"] = project
+        if user := self.connection.user or self.user:
+            own["user_id"] = user
+        return own
 
     def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""

@@ -368,11 +368,9 @@ class Tool:
         if arguments is not None and not isinstance(arguments, Mapping):
             return arguments
         found = dict(arguments or {})
-        found |= {
-            name: value
-            for name, value in caller.own.items()
-            if self.takes_own(name) and _is_blank(found.get(name))
-        }
+        for name, value in caller.own.items():
+            if self.takes_own(name) and _is_blank(found.get(name)):
+                found[name] = value
         session = self.arguments.model_fields.get("session_id")
         if session and session.default == "" and _is_blank(found.get("session_id")):
             found["session_id"] = _default_session(found.get("user_id", caller.own.get("user_id")))

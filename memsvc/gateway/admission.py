@@ -85,15 +85,14 @@ class Slots:
 
     async def acquire(self, tenant: bytes) -> None:
         """Take a slot, which must be given back in any case; RESOURCE_BUSY as above."""
+        if self._semaphore.try_acquire(tenant):
+            # nobody waited since then, so the time says nothing about the pace
+            self._returned_at = None
+            return
         refused = self.rejection(tenant)
         if refused is not None:
             raise refused
-        if self._semaphore.available(tenant):
-            # nobody waited since then, so the time says nothing about the pace
-            self._returned_at = None
-            await self._semaphore.acquire(tenant)
-        else:
-            await self._wait(tenant)
+        await self._wait(tenant)
 
     def rejection(self, tenant: bytes) -> LimitError | None:
         """Return the error if a call would be refused at once."""
@@ -268,29 +267,31 @@ class Admission:
     async def running(
         self, caller: Caller, tool: Tool, *, uploads: bool = False
     ) -> AsyncIterator[None]:
-        """Hold a slot while a call of the tool runs.
+        """Hold a slot while a call of the tool runs, which counts as one under way.
 
-        RESOURCE_BUSY when there is none, or when the call runs too long, in which case it is
-        cancelled. `uploads`: it reads the body of its request.
+        RATE_LIMITED when the key or its tenant has too many, RESOURCE_BUSY when there is no slot,
+        or when the call runs too long, in which case it is cancelled. `uploads`: it reads the body
+        of its request.
         """
         lane = lane_of(tool, uploads=uploads)
         slots = self._slots[lane]
-        await slots.acquire(caller.tenant)
-        timeout = asyncio.timeout(self._options.call_s)
+        self.rates.begin(caller)
         try:
-            if lane in SELF_LIMITED_LANES:
-                yield
-                return
-            async with timeout:
-                yield
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            self._meter.add("memsvc_refused_total", reason="late")
-            message = f"the call took longer than {self._options.call_s:g} s and was taken back"
-            raise resource_busy(message, retry_after_s=RETRY_AFTER_S) from None
+            await slots.acquire(caller.tenant)
+            timeout = asyncio.timeout(None if lane in SELF_LIMITED_LANES else self._options.call_s)
+            try:
+                async with timeout:
+                    yield
+            except TimeoutError:
+                if not timeout.expired():
+                    raise
+                self._meter.add("memsvc_refused_total", reason="late")
+                message = f"the call took longer than {self._options.call_s:g} s and was taken back"
+                raise resource_busy(message, retry_after_s=RETRY_AFTER_S) from None
+            finally:
+                slots.release(caller.tenant)
         finally:
-            slots.release(caller.tenant)
+            self.rates.end(caller)
 
     def running_calls(self) -> int:
         """Return the number of running calls."""

@@ -1,7 +1,7 @@
 """Authentication: the caller of a request's key or token, and 401 for all others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from pydantic import Field, IPvAnyNetwork
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
@@ -25,7 +25,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.paths import check_project, checked_name
 from memsvc.core.ports import Clock
-from memsvc.core.scope import OPEN_LABEL, Caller, ConnectionDefaults, Permission
+from memsvc.core.scope import OPEN_LABEL, Caller, ConnectionDefaults
 from memsvc.core.tools import HOST_TOOLSET
 from memsvc.core.urls import decode_header
 from memsvc.gateway.credentials import (
@@ -44,7 +44,7 @@ from memsvc.gateway.oauth import (
     is_token,
 )
 from memsvc.gateway.rate_limits import LatestDict
-from memsvc.gateway.rest import MISSING_PERMISSION, PUBLIC_PATHS, error_response
+from memsvc.gateway.rest import Header, RequestState, caller_of, error_response, state_of
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -110,7 +110,6 @@ class OpenStreams:
                 stream.end()
 
 
-CALLER = "memsvc.caller"
 STREAM_CHECK_S_MIN = 1.0
 """Minimum seconds between look-ups of the keys of open streams, without notification."""
 
@@ -193,9 +192,9 @@ class Authenticator:
         if not self._can_be_key(text):
             return None
         key_hash = keys.hash_key(text)
-        is_new = not self._key_cache.is_absent(key_hash)
+        is_new = self._is_open and not self._key_cache.is_absent(key_hash)
         key = await self._key_cache.find(key_hash)
-        if key is None and is_new and self._is_open and key_hash not in self._new_tenants:
+        if key is None and is_new and key_hash not in self._new_tenants:
             self._new_tenants.add(key_hash)
             try:
                 await self._remember_tenant(key_hash)
@@ -224,7 +223,7 @@ class Authenticator:
     def received(self, scope: Scope) -> Credentials | None:
         """Return the credentials of a request, if it has any."""
         return credentials(
-            scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query
+            state_of(scope).headers, scope["query_string"], key_in_query=self.options.key_in_query
         )
 
     async def caller_of(self, received: Credentials) -> Caller | None:
@@ -237,6 +236,19 @@ class Authenticator:
             await self._remember_tenant(caller.tenant)
             self._tenants.put(caller.tenant, None)
         return caller
+
+    async def authenticate_request(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        """Return the caller of a request, with what its headers say of all of its calls.
+
+        Raises as `authenticate`, and INVALID_ARGUMENT or INVALID_PATH for a header of no name.
+        """
+        received = self.received(scope)
+        if received is None:
+            raise UnknownKeyError(None, tokens=self._tokens is not None)
+        caller = await self.authenticate(scope, received)
+        if _CONNECTION_HEADERS.isdisjoint(headers):
+            return caller
+        return _connected(caller, scope["headers"])
 
     async def authenticate(self, scope: Scope, received: Credentials) -> Caller:
         """Return the caller of a request with these credentials, at whichever entrance.
@@ -345,15 +357,10 @@ class Authenticator:
             await self.write_last_used()
 
 
-def caller_of(scope: Scope) -> Caller:
-    """Return the caller of a request that came through `RequireCaller`."""
-    caller: Caller = scope[CALLER]
-    return caller
-
-
 PROJECT_HEADER: Final = b"x-memsvc-project"
 USER_HEADER: Final = b"x-memsvc-user"
 TOOLSETS_HEADER: Final = b"x-memsvc-tools"
+_CONNECTION_HEADERS: Final = frozenset({PROJECT_HEADER, USER_HEADER, TOOLSETS_HEADER})
 
 
 def connection_of(caller: Caller, project: str, user: str) -> ConnectionDefaults:
@@ -399,11 +406,6 @@ _PLACEHOLDERS: Final = ("YOUR_", "<", "$")
 SEND_KEY: Final = "send the header Authorization: Bearer KEY"
 DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
-
-
-def _is_discovery(path: str) -> bool:
-    """Return whether clients without a key look here for an authorization server or an icon."""
-    return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
 
 
 class UnknownKeyError(MemsvcError):
@@ -468,66 +470,23 @@ class Challenge:
         header = {"WWW-Authenticate": self._header(fault, scopes)}
         return error_response(error, scope, status=status, headers=header)
 
-    def with_missing_scope(self, scope: Scope, send: Send, caller: Caller) -> Send:
-        """Return a `send` that names the missing scope to a caller with a token.
+    def is_discovery(self, path: str) -> bool:
+        """Return whether clients without a key look here for an authorization server or an icon."""
+        return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
+
+    def missing_scope(self, state: RequestState) -> Header | None:
+        """Return the header that names the missing scope to a caller with a token, else None.
 
         A call refused for lack of a scope gets 403 with the scopes that it needs, so that a client
         can request a token that has it.
         """
-        scopes = self.scopes
-        if scopes is None or caller.key_id is not None:
-            return send
-
-        async def send_challenge(message: Message) -> None:
-            missing = scope.get(MISSING_PERMISSION)
-            if message["type"] == "http.response.start" and isinstance(missing, Permission):
-                header = self._header("insufficient_scope", scopes.with_permission(caller, missing))
-                headers = [
-                    *message.get("headers", ()),
-                    (b"www-authenticate", header.encode("latin-1")),
-                ]
-                message = {**message, "status": FORBIDDEN_STATUS, "headers": headers}
-            await send(message)
-
-        return send_challenge
+        scopes, caller, missing = self.scopes, state.caller, state.missing_permission
+        if scopes is None or caller is None or caller.key_id is not None or missing is None:
+            return None
+        header = self._header("insufficient_scope", scopes.with_permission(caller, missing))
+        return b"www-authenticate", header.encode("latin-1")
 
     def _header(self, error: str, scopes: str) -> str:
         parts = {"error": error, "scope": scopes, "resource_metadata": self.metadata_url}
         params = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
         return f"Bearer {params}".rstrip()
-
-
-@frozen
-class RequireCaller:
-    """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401.
-
-    403 for a valid token with too few scopes, 503 when the look-up fails, 429 for an address with
-    too many invalid keys. At the paths of an authorization server it answers 404: from 401 clients
-    conclude that there is one.
-    """
-
-    app: ASGIApp
-    authenticator: Authenticator
-    public_paths: frozenset[str] = PUBLIC_PATHS
-    challenge: Challenge = Challenge()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_public = scope["type"] != "http" or scope["path"] in self.public_paths
-        if not is_public and _is_discovery(scope["path"]):
-            await self.challenge.not_found(scope)(scope, receive, send)
-            return
-        # OPTIONS has no key, and no route accepts it: 405, or 404
-        if is_public or scope["method"] == "OPTIONS":
-            await self.app(scope, receive, send)
-            return
-        received = self.authenticator.received(scope)
-        try:
-            if received is None:
-                raise UnknownKeyError(None, tokens=self.challenge.scopes is not None)
-            caller = await self.authenticator.authenticate(scope, received)
-            caller = _connected(caller, scope["headers"])
-        except MemsvcError as error:
-            await self.challenge.error(error, scope)(scope, receive, send)
-            return
-        scope[CALLER] = caller
-        await self.app(scope, receive, self.challenge.with_missing_scope(scope, send, caller))

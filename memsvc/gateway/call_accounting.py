@@ -20,8 +20,9 @@ from memsvc.core.background import in_background
 from memsvc.core.call_context import AttributeValue, CallContext
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
+from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import DEFAULT_PROJECT, OPEN_LABEL, Caller, tenant_digits
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, OPEN_LABEL, Caller, tenant_digits
 from memsvc.core.tools import Arguments, Tool
 from memsvc.core.validation_messages import LOGGED_CHARS_MAX, safe_text
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
@@ -232,13 +233,30 @@ class Call:
     context: CallContext = field(default_factory=CallContext)
     started: float = field(default_factory=perf_counter)
     tool: Tool | None = None
-    project: str = DEFAULT_PROJECT
+    project: str = ""
     status: str = "cancelled"
     code: str = NO_CODE
 
     @property
     def tool_name(self) -> str:
         return UNKNOWN_TOOL if self.tool is None else self.tool.name
+
+    def logged_project(self) -> str:
+        """Return the project that the call is logged under.
+
+        Before its arguments are validated that is the one that they name, if it is valid.
+        """
+        if self.project or self.tool is None:
+            return self.project or DEFAULT_PROJECT
+        project = self.arguments.get("project") if isinstance(self.arguments, Mapping) else None
+        if not isinstance(project, str) or not project.strip():
+            project = self.tool.arguments.model_fields["project"].default
+        if self.tool.spans_projects and project == ALL_PROJECTS:
+            return ALL_PROJECTS
+        try:
+            return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
+        except MemsvcError:
+            return DEFAULT_PROJECT
 
     def failed(self, error: MemsvcError) -> MemsvcError:
         """Record that the call ended with this error.
@@ -257,7 +275,9 @@ class Call:
     def _place(self) -> dict[str, str]:
         """Return the project, user and session in which a call looked."""
         named = {name: self.identifier(name) for name in ("user_id", "session_id")}
-        return {"project": self.project} | {name: value for name, value in named.items() if value}
+        return {"project": self.logged_project()} | {
+            name: value for name, value in named.items() if value
+        }
 
     def shape(self) -> dict[str, Any]:
         """Return what the call log keeps of the arguments."""
@@ -311,7 +331,7 @@ class CallAccounting:
         details = {
             "request_id": call.request_id,
             "surface": call.surface,
-            "project": call.project,
+            "project": call.logged_project(),
             "status": call.status,
             **_public_ids(call.caller),
         }
@@ -333,7 +353,7 @@ class CallAccounting:
         """Write a call to the call log: before its answer if it is an administrative change."""
         record = CallRecord(
             tenant=call.caller.tenant,
-            project=call.project,
+            project=call.logged_project(),
             call=uuid4(),
             called_at=self._clock.now(),
             surface=call.surface,

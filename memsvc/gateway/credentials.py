@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -201,22 +201,20 @@ class Credentials:
 
 
 def credentials(
-    headers: Iterable[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool
+    headers: Mapping[bytes, bytes], query_string: bytes, *, key_in_query: bool
 ) -> Credentials | None:
     """Return a request's credentials: from Authorization, else X-API-Key, else the query; or None.
 
     The query only where allowed.
     """
-    found: dict[bytes, str] = {}
-    for name, value in headers:
-        if name in (b"authorization", b"x-api-key") and name not in found:
-            with suppress(UnicodeDecodeError):
-                found[name] = value.decode("utf-8")
     for name in (b"authorization", b"x-api-key"):
-        if name in found and (key := key_of(found[name])):
-            return Credentials(
-                key, name == b"authorization" and found[name].lstrip().lower().startswith("bearer")
-            )
+        try:
+            text = headers.get(name, b"").decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        if key := key_of(text):
+            is_bearer = name == b"authorization" and text.lstrip().lower().startswith("bearer")
+            return Credentials(key, is_bearer)
     if key_in_query:
         with suppress(UnicodeError):
             for parameter, text in parse_qsl(query_string.decode("ascii"), errors="strict"):

@@ -22,9 +22,8 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Scope
+from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import (
     SILENT,
@@ -71,22 +70,6 @@ NAME_CHARS_MAX = 64
 ERRORS_MAX = 5
 REMOVALS_MAX: Final = 20
 """Removals of one call that its user is shown."""
-
-
-def named_project(tool: Tool, arguments: Any) -> str:
-    """Return the project that a call is logged under before its arguments are validated.
-
-    The one that they name, if it is valid.
-    """
-    project = arguments.get("project") if isinstance(arguments, Mapping) else None
-    if not isinstance(project, str) or not project.strip():
-        project = tool.arguments.model_fields["project"].default
-    if tool.spans_projects and project == ALL_PROJECTS:
-        return ALL_PROJECTS
-    try:
-        return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
-    except MemsvcError:
-        return DEFAULT_PROJECT
 
 
 def validate(tool: Tool, arguments: Any) -> Arguments:
@@ -188,8 +171,11 @@ class Dispatch:
 
         To the caller it then does not exist.
         """
-        hidden = (self.disabled, caller.hidden_tools, caller.surface_hidden_tools)
-        return not any(tool.name in names for names in hidden)
+        return (
+            tool.name not in self.disabled
+            and tool.name not in caller.hidden_tools
+            and tool.name not in caller.surface_hidden_tools
+        )
 
     async def rejection(self, caller: Caller, name: str) -> MemsvcError | None:
         """Return the error of a call that is not admitted now, before it is parsed."""
@@ -283,36 +269,38 @@ class Dispatch:
 
     async def _execute(self, call: Call, name: str, run: _Run[_Done]) -> _Done:
         """Return the outcome of a call, once it is admitted, its user accepts and it has a slot."""
-        admission = self.admission
-        if admission is None:
-            tool, scope, args = self._prepare(call, name)
-            await self._confirm(call, tool, args)
-            return await run(*await self._as_stored(call, tool, scope, args))
-        started_at = perf_counter()
+        admission, started_at = self.admission, perf_counter()
         try:
-            with admission.rates.active(call.caller):
-                tool, scope, args = self._prepare(call, name)
-            await self._confirm(call, tool, args)
-            with admission.rates.active(call.caller):
-                async with admission.running(call.caller, tool, uploads=call.raw is not None):
-                    return await run(*await self._as_stored(call, tool, scope, args))
+            tool, scope, args = self._prepare(call, name)
+            if call.elicit is not None and tool.destructive:
+                await self._confirm(call, tool, args)
+            if admission is None:
+                return await self._run_stored(call, tool, scope, args, run)
+            async with admission.running(call.caller, tool, uploads=call.raw is not None):
+                return await self._run_stored(call, tool, scope, args, run)
         except LimitError:
-            await admission.delay_rejection(started_at)
+            if admission is not None:
+                await admission.delay_rejection(started_at)
             raise
 
-    async def _as_stored(
-        self, call: Call, tool: Tool, scope: Scope, args: Arguments
-    ) -> tuple[Tool, Scope, Arguments]:
-        """Return the arguments with secrets as the project's policy says; SECRET_REFUSED."""
+    async def _run_stored(
+        self, call: Call, tool: Tool, scope: Scope, args: Arguments, run: _Run[_Done]
+    ) -> _Done:
+        """Run a tool, with secrets in its arguments as the project's policy says.
+
+        SECRET_REFUSED.
+        """
         sent = call.arguments or {}
         given = {name: sent[name] for name in tool.stores if name in sent}
-        stored = await self._policy.applied(scope.project, given) if given else given
-        return tool, scope, args if stored == given else validate(tool, sent | stored)
+        if given:
+            stored = await self._policy.applied(scope.project, given)
+            if stored != given:
+                args = validate(tool, sent | stored)
+        return await run(tool, scope, args)
 
     async def _confirm(self, call: Call, tool: Tool, args: Arguments) -> None:
-        """Ask the user, where the client can, about what a call would remove for good."""
-        if call.elicit is None or not tool.destructive:
-            return
+        """Ask the user about what a call would remove for good."""
+        assert call.elicit is not None  # only then there is somebody to ask
         removals = list(self._removals(call.caller, tool, args, call.arguments))
         if removals:
             more = len(removals) - REMOVALS_MAX
@@ -344,29 +332,31 @@ class Dispatch:
 
         Every call counts, whatever it requests.
         """
+        caller, admission = call.caller, self.admission
         tool = self.catalogue.get(name)
-        if tool is not None and self.is_visible(call.caller, tool):
-            call.tool, call.arguments = tool, tool.addressed(call.arguments, call.caller)
-            call.project = named_project(tool, call.arguments)
-        if self.admission is not None:
-            self.admission.rates.count(call.caller, "calls")
+        if tool is not None and self.is_visible(caller, tool):
+            call.tool, call.arguments = tool, tool.addressed(call.arguments, caller)
+        if admission is not None:
+            refused = admission.rates.over_limit(caller)
+            if refused is not None:
+                raise refused
+            admission.rates.count(caller, "calls")
         if call.tool is None or tool is None:
-            raise self._unknown(call.caller, safe_text(name, NAME_CHARS_MAX))
+            raise self._unknown(caller, safe_text(name, NAME_CHARS_MAX))
         arguments = validate(
             tool, call.arguments if call.raw is None else call.arguments | {call.raw.argument: ""}
         )
-        call.project = arguments.project
-        if tool.permission not in call.caller.permissions:
+        project = call.project = arguments.project
+        if tool.permission not in caller.permissions:
             raise MissingPermissionError(tool.permission)
-        spans = tool.spans_projects and arguments.project == ALL_PROJECTS
-        if not spans and not call.caller.can_access(arguments.project):
+        if not (caller.can_access(project) or (project == ALL_PROJECTS and tool.spans_projects)):
             raise permission_denied("this key may not touch this project")
-        named = getattr(arguments, "user_id", call.caller.user)
-        if tool.takes_own("user_id") and call.caller.user not in ("", named):
+        user = getattr(arguments, "user_id", caller.user) if caller.user else ""
+        if user != caller.user and tool.takes_own("user_id"):
             raise permission_denied("this key is bound to another user")
         if self.quota is not None:
-            self.quota.check(call.caller.tenant, tool)
-        return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
+            self.quota.check(caller.tenant, tool)
+        return tool, Scope(caller.tenant, project, caller.projects), arguments
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names."""

@@ -15,7 +15,7 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import ProjectEvent, ProjectEventSource
-from memsvc.gateway.auth import Authenticator, caller_of
+from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.subscriptions import (
@@ -27,7 +27,7 @@ from memsvc.gateway.mcp.subscriptions import (
     sent_in_time,
 )
 from memsvc.gateway.operations import PROJECT, OperationRoutes, RestOperation
-from memsvc.gateway.rest import REQUEST_ID
+from memsvc.gateway.rest import REQUEST_ID, caller_of
 from memsvc.store.changes import change_key
 
 log = structlog.get_logger("memsvc.happenings")

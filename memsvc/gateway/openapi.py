@@ -10,13 +10,12 @@ from starlette.routing import BaseRoute, Route
 from memsvc.core.archives import ARCHIVE_PATH
 from memsvc.core.errors import Code
 from memsvc.core.tools import Tool
-from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import OPERATIONS as FILES
 from memsvc.gateway.memory_routes import EVENTS_PATH
 from memsvc.gateway.memory_routes import OPERATIONS as MEMORIES
 from memsvc.gateway.operations import JOB_OPERATIONS, PROJECT, TOOLS_PATH, RestOperation
-from memsvc.gateway.rest import json_response
+from memsvc.gateway.rest import caller_of, json_response
 from memsvc.gateway.schemas import Schema, input_schema, output_schema
 
 OPENAPI_PATH: Final = "/api/openapi.json"

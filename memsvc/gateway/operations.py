@@ -18,11 +18,10 @@ from memsvc.core.errors import invalid, invalid_path
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.core.validation_messages import position
-from memsvc.gateway.auth import caller_of
 from memsvc.gateway.call_accounting import Raw
 from memsvc.gateway.credentials import QUERY_NAMES
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.rest import REQUEST_ID, error_response, json_response
+from memsvc.gateway.rest import REQUEST_ID, caller_of, error_response, json_response
 from memsvc.gateway.schemas import own_schema
 
 PROJECT: Final = "project"

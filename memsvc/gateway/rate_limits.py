@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -286,7 +285,7 @@ class RateLimits:
             return
         now = monotonic()
         tenant = self._tenant(caller.tenant)
-        found: list[tuple[Rate, _BucketUse]] = []
+        found: list[tuple[Rate, _BucketUse, float]] = []
         for bucket in ((kind, _key(caller)), (kind, None)):
             rate = tenant.rates[kind, "" if bucket[1] is not None else None]
             if rate is None:
@@ -294,21 +293,19 @@ class RateLimits:
             use = tenant.uses.get(bucket)
             if use is None:
                 use = tenant.uses[bucket] = _BucketUse()
-            wait_s = rate.wait_s(use.empty_at, now)
-            if wait_s > 0:
-                raise self._refused(bucket, wait_s)
-            found.append((rate, use))
-        for rate, use in found:
-            use.empty_at = rate.used(use.empty_at, now)
+            empty_at = max(use.empty_at, now) + rate.cost_s
+            if empty_at - rate.depth_s > now:
+                raise self._refused(bucket, empty_at - rate.depth_s - now)
+            found.append((rate, use, empty_at))
+        for rate, use, empty_at in found:
+            use.empty_at = empty_at
             use.pending += 1
             if use.pending >= rate.per_s * self._options.told_every_s:
                 self._exchange_now.set()
 
-    @contextmanager
-    def active(self, caller: Caller) -> Iterator[None]:
-        """Count a call in progress; RATE_LIMITED when the key or its tenant has too many."""
+    def begin(self, caller: Caller) -> None:
+        """Count a call in progress, until `end`; RATE_LIMITED when there are too many."""
         if not self._options.enabled:
-            yield
             return
         refused = self.over_limit(caller)
         if refused is not None:
@@ -316,13 +313,16 @@ class RateLimits:
         tenant, label = self._tenant(caller.tenant), _key(caller)
         tenant.active[label] = tenant.active.get(label, 0) + 1
         tenant.active_calls += 1
-        try:
-            yield
-        finally:
-            tenant.active_calls -= 1
-            tenant.active[label] -= 1
-            if not tenant.active[label]:
-                del tenant.active[label]
+
+    def end(self, caller: Caller) -> None:
+        """Count a call that began as ended."""
+        if not self._options.enabled:
+            return
+        tenant, label = self._tenant(caller.tenant), _key(caller)
+        tenant.active_calls -= 1
+        tenant.active[label] -= 1
+        if not tenant.active[label]:
+            del tenant.active[label]
 
     def over_limit(self, caller: Caller) -> LimitError | None:
         """Return RATE_LIMITED where the key or its tenant has too many calls, else None."""

@@ -1,11 +1,9 @@
-"""The public HTTP routes, health and metrics, errors as JSON, and compression of answers."""
+"""The public HTTP routes, health and metrics, errors as JSON, and the state of a request."""
 
 import asyncio
-import gzip
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hmac import compare_digest
 from http import HTTPStatus
 from math import ceil
@@ -18,20 +16,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+from starlette.types import ExceptionHandler, Message, Scope, Send
 
 from memsvc.core.errors import (
     Code,
     MemsvcError,
     MissingPermissionError,
     invalid,
-    invalid_content,
     not_found,
     payload_too_large,
     permission_denied,
     unavailable,
 )
-from memsvc.core.frozen import frozen
+from memsvc.core.scope import Caller, Permission
 from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.store.database import Database
@@ -39,10 +36,8 @@ from memsvc.store.database import Database
 log = structlog.get_logger("memsvc.rest")
 
 REQUEST_ID = "memsvc.request_id"
-MISSING_PERMISSION = "memsvc.lacking"
-"""Scope key of the permission for lack of which a call was refused."""
-CORS_HEADERS = "memsvc.cors_headers"
-"""Scope key of the CORS headers, for responses made outside of `Cors`."""
+STATE: Final = "memsvc.request"
+"""Scope key of the `RequestState`."""
 ISOLATION_CHECK_S: Final = 60.0
 """Seconds between checks that the database keeps tenants apart."""
 HEALTH_PATH = "/healthz"
@@ -59,20 +54,50 @@ NO_STATES: Final[Mapping[str, Callable[[], bool]]] = {}
 _INVALID_REQUEST = -32600
 _INTERNAL_ERROR = -32603
 
-GZIP_BYTES_MIN: Final = 16_384
-"""A smaller response goes in one packet anyway."""
-THREAD_BYTES_MIN: Final = 64 * 1024
-"""A larger response is compressed outside of the event loop."""
-LEVEL: Final = 1
-"""Other levels make JSON hardly smaller and take up to five times as long."""
-UNSUPPORTED_STATUS: Final = 415
 Header = tuple[bytes, bytes]
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 GZIP_HEADER: Final[Header] = (b"content-encoding", b"gzip")
 _TAKES_GZIP: Final = re.compile(rb"(?<![\w-])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
-_UNCHANGED_HEADERS: Final = frozenset({b"etag", b"content-encoding", b"content-range"})
-"""Headers of responses that must not be changed: encoded already, partial, or with a strong entity
-tag."""
+
+
+@dataclass(slots=True)
+class RequestState:
+    """What the gateway knows of a request beside its ASGI scope.
+
+    `headers` has the first value of each name. `missing_permission` is the one for lack of which a
+    call was refused, `retry_after` the header of one that was refused for now. Of an MCP session it
+    has the hash of its id, whether its client shows forms, and what sends it a request in the
+    response.
+    """
+
+    method: str
+    headers: Mapping[bytes, bytes]
+    caller: Caller | None = None
+    cors_headers: tuple[Header, ...] = ()
+    missing_permission: Permission | None = None
+    retry_after: tuple[Header, ...] = ()
+    session: bytes | None = None
+    has_forms: bool = False
+    send_request: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+
+    def takes_gzip(self) -> bool:
+        """Return whether the client accepts a compressed response."""
+        accepted = self.headers.get(b"accept-encoding", b"").lower()
+        return self.method != "HEAD" and _TAKES_GZIP.search(accepted) is not None
+
+
+def state_of(scope: Scope) -> RequestState:
+    """Return the state of a request that came through the middleware."""
+    state: RequestState = scope[STATE]
+    return state
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Return the caller of a request at a path that needs one."""
+    caller = state_of(scope).caller
+    if caller is None:
+        raise RuntimeError("a request came to its route without a caller")
+    return caller
 
 
 @dataclass(slots=True)
@@ -127,7 +152,7 @@ def error_response(
     """
     body: dict[str, Any] = error.body()
     if isinstance(error, MissingPermissionError):
-        scope[MISSING_PERMISSION] = error.permission
+        state_of(scope).missing_permission = error.permission
     if scope.get("path") in MCP_PATHS:
         code = _INTERNAL_ERROR if error.http_status >= 500 else _INVALID_REQUEST
         body |= {
@@ -183,8 +208,11 @@ def _memsvc_error(request: Request, error: Exception) -> Response:
 def _unexpected_error(request: Request, error: Exception) -> Response:
     name = request.scope.get(REQUEST_ID, "")
     log.error("a request failed", request_id=name, exc_info=error)
-    headers = request.scope.get(CORS_HEADERS, {}) | ({"X-Request-ID": name} if name else {})
-    return error_response(_internal_error(request), request.scope, headers=headers)
+    response = error_response(_internal_error(request), request.scope)
+    if STATE in request.scope:  # the middleware did not see this response
+        response.raw_headers += state_of(request.scope).cors_headers
+        response.raw_headers.append((b"x-request-id", name.encode()))
+    return response
 
 
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
@@ -275,66 +303,6 @@ def routes(
         return Response(metrics.text(), media_type=metrics.media_type)
 
     return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]
-
-
-def takes_gzip(scope: Scope) -> bool:
-    """Return whether a client accepts a compressed response."""
-    accepted = dict(scope["headers"]).get(b"accept-encoding", b"")
-    return scope["method"] != "HEAD" and _TAKES_GZIP.search(accepted.lower()) is not None
-
-
-@frozen
-class GzipEncoding:
-    """ASGI: compresses JSON responses of one message, and answers 415 to encoded request bodies."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
-            error = invalid_content(
-                "an encoded request body is not taken",
-                recovery="send it without Content-Encoding",
-            )
-            await error_response(error, scope, status=UNSUPPORTED_STATUS)(scope, receive, send)
-            return
-        use_gzip = takes_gzip(scope)
-        pending: list[Message] = []
-
-        async def send_encoded(message: Message) -> None:
-            if message["type"] == "http.response.start" and _is_json(message):
-                pending.append(message)
-                return
-            if pending:
-                start = pending.pop()
-                body = message.get("body", b"")
-                if not message.get("more_body", False) and len(body) >= GZIP_BYTES_MIN:
-                    start, message = await _encoded(start, message, use_gzip=use_gzip)
-                await send(start)
-            await send(message)
-
-        await self.app(scope, receive, send_encoded)
-
-
-def _is_json(start: Message) -> bool:
-    headers = dict(start.get("headers", ()))
-    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
-    return not _UNCHANGED_HEADERS & headers.keys() and (
-        media_type == b"application/json" or media_type.endswith(b"+json")
-    )
-
-
-async def _encoded(start: Message, message: Message, *, use_gzip: bool) -> tuple[Message, Message]:
-    headers = [*start["headers"], VARY]
-    if not use_gzip:
-        return {**start, "headers": headers}, message
-    compress = partial(gzip.compress, message["body"], LEVEL, mtime=0)
-    is_long = len(message["body"]) >= THREAD_BYTES_MIN
-    body = await asyncio.to_thread(compress) if is_long else compress()
-    return {**start, "headers": with_length(headers, body, GZIP_HEADER)}, {**message, "body": body}
 
 
 def with_length(headers: Sequence[Header], body: bytes, *more: Header) -> list[Header]:

@@ -3,7 +3,6 @@ twice."""
 
 import asyncio
 import gc
-import sys
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -345,11 +344,9 @@ async def test_a_kept_stream_holds_nothing_of_its_request(clock: FakeClock) -> N
         await send({"type": "http.response.body", "body": b"{}"})
 
     sent: list[str] = []
-    request = orjson.dumps(body("take_long") | {"more": "x" * 1000})
-    references = sys.getrefcount(request)
     sessions = McpSessions(Any, clock, None, LimitsOptions())
     streams = AnswerStreams(sessions, LimitsOptions())
-    stream = AnswerStream(send, request, "2025-11-25")
+    stream = AnswerStream(send, 1, "2025-11-25")
     caller = Caller(b"t" * 32, "key", frozenset(Permission))
     await streams.answer(stream, caller, b"session", respond)
     assert (len(streams._kept), stream.is_complete, len(sent)) == (1, True, 5)
@@ -357,7 +354,6 @@ async def test_a_kept_stream_holds_nothing_of_its_request(clock: FakeClock) -> N
     del send
     gc.collect()
     assert receiver() is None
-    assert sys.getrefcount(request) == references
 
 
 async def test_a_client_that_is_gone_leaves_no_question(

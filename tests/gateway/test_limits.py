@@ -3,12 +3,17 @@
 import json
 from contextlib import nullcontext
 from time import process_time
+from typing import Any
 
 import pytest
 from starlette.types import Message
 
+from memsvc.core.call_context import NO_TRACER
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.limits import LimitRequest, LimitsOptions, check_json, is_too_deep
+from memsvc.gateway.auth import Challenge
+from memsvc.gateway.limits import LimitsOptions, check_json, is_too_deep
+from memsvc.gateway.middleware import GatewayMiddleware
+from memsvc.gateway.rest import Draining
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
@@ -204,5 +209,19 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_reaches_nobody_an
     async def never(*_: object) -> None:
         pytest.fail("half a body was handed on, or answered")
 
-    limit = LimitRequest(never, LimitsOptions(), streams=lambda _: False, admission=None)
-    await limit({"type": "http", "path": "/mcp", "headers": []}, receive, never)
+    middleware = GatewayMiddleware(
+        never,
+        draining=Draining(),
+        tracer=NO_TRACER,
+        limits=LimitsOptions(),
+        host="127.0.0.1",
+        console=None,
+        authenticator=Any,
+        challenge=Challenge(),
+        public_paths=frozenset({"/mcp"}),
+        admission=None,
+        streams=lambda _: False,
+    )
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    await middleware(scope, receive, never)

@@ -25,7 +25,7 @@ from memsvc.core.errors import InDoubtError, MemsvcError, invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.request import protocol_error, request_id_in
+from memsvc.gateway.mcp.request import protocol_error
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import (
     COMMENT,
@@ -89,9 +89,9 @@ class AnswerStream:
     has an id, and is kept for a client that comes back.
     """
 
-    def __init__(self, send: Send, body: bytes, version: str) -> None:
+    def __init__(self, send: Send, request_id: str | int | None, version: str) -> None:
         self._send = send
-        self._body = body
+        self._asked_id = request_id
         self._version = version
         self._lock = asyncio.Lock()
         self._started = self._converted = self._disconnected = False
@@ -139,7 +139,7 @@ class AnswerStream:
             for task in tasks:
                 task.cancel()
             # nothing of the request is kept: a stream is for much longer than it is answered
-            self._body, self._send = b"", _discard
+            self._send = _discard
             self.on_change()
 
     async def __call__(self, message: Message) -> None:
@@ -176,11 +176,11 @@ class AnswerStream:
         self._started = True
         await self._send(message)
         if is_stream:
-            await self._open(request_id_in(self._body))
+            await self._open(self._asked_id)
 
     async def _convert(self) -> None:
         """Make a stream of the response, unless it has begun."""
-        request_id = None if self._started else request_id_in(self._body)
+        request_id = None if self._started else self._asked_id
         if request_id is None:
             return
         self._started = self._converted = True

@@ -1,13 +1,12 @@
 """MCP over HTTP: requests of their own, and the deprecated transport by server-sent events."""
 
 import hashlib
-import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import orjson
@@ -19,12 +18,13 @@ from mcp.server.streamable_http import check_accept_headers
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import (
     INVALID_PARAMS,
-    INVALID_REQUEST,
+    PARSE_ERROR,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    InitializeRequestParams,
 )
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
-from pydantic import AnyHttpUrl
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from pydantic import AnyHttpUrl, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,61 +34,48 @@ from starlette.types import Message, Receive, Scope, Send
 from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invalid, unavailable
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Toolset, parse_toolsets
-from memsvc.gateway.auth import TOOLSETS_HEADER, Authenticator, Challenge, caller_of
-from memsvc.gateway.limits import LimitsOptions, SseOptions, replayed
+from memsvc.gateway.auth import TOOLSETS_HEADER, Authenticator, Challenge
+from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.elicitation import has_forms
+from memsvc.gateway.mcp.exchange import SingleExchange
 from memsvc.gateway.mcp.notifications import WRITE_S_MAX
 from memsvc.gateway.mcp.request import (
     INITIALIZE,
     SESSION_HEADER,
     Context,
+    InvalidMessageError,
+    PostedMessage,
     RequestSender,
     SenderOf,
     cancel_on_disconnect,
-    capabilities_in,
-    is_method,
-    message_error,
-    message_in,
-    request_id_in,
-    with_session,
+    parse_message,
 )
-from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig, with_list
+from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig
 from memsvc.gateway.mcp.session_endpoint import SessionEndpoint
 from memsvc.gateway.mcp.sessions import McpSessions, can_elicit
 from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
+from memsvc.gateway.middleware import replayed
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
-    MISSING_PERMISSION,
     REQUEST_ID,
+    RequestState,
+    caller_of,
     error_response,
     retry_after,
-    with_headers,
+    state_of,
 )
 
 SURFACE = "mcp"
-SESSION: Final = "memsvc.mcp_session"
-"""Scope key of the hash of the session id that a request came with."""
-CAN_ELICIT: Final = "memsvc.mcp_can_elicit"
-"""Scope key of whether the client of the session shows its user forms."""
-QUESTIONS: Final = "memsvc.mcp_questions"
-"""Scope key of the answer to a client that shows its user forms, in which it is asked."""
 ANSWER_BYTES_MAX: Final = 64 * 1024
-RETRY_AFTER: Final = "memsvc.retry_after"
-"""Scope key of the Retry-After header for a call that was refused for now."""
 LISTEN: Final = b"subscriptions/listen"
-"""Method with a lasting response, as a header names it: the SDK refuses a request whose body
+"""Method with a lasting response, which a header names too: the SDK refuses a request whose body
 differs."""
-PROGRESS_TOKEN: Final = b'"progressToken"'
-"""Text in the body of every request that wants progress notifications in its response.
-
-It decides nothing but the form of the response: an argument may have it too."""
-_TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([a-z_]{1,64})"')
-TOOL_CALL: Final = b'"tools/call"'
+TOOL_CALL: Final = "tools/call"
+_JSON: Final = b"application/json"
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 """Every supported version of the protocol."""
-_HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 SSE_SURFACE = "sse"
 STREAM_PATHS = ("/sse", "/sse/")
@@ -130,26 +117,20 @@ class McpEndpoint:
                 self._answer_streams,
                 limits,
             )
-        manager = partial(
-            StreamableHTTPSessionManager,
-            server.sdk,
-            stateless=True,
-            max_request_body_size=limits.request_bytes_max,
-        )
-        self._json_manager, self._sse_manager = (
-            manager(json_response=True),
-            manager(json_response=False),
+        self._exchange = SingleExchange(server)
+        self._streaming = StreamableHTTPSessionManager(
+            server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        session = headers.get(SESSION_HEADER)
+        state = state_of(scope)
+        session = state.headers.get(SESSION_HEADER)
         if session is not None:
             session_id = session.decode("latin-1")
-            scope[SESSION] = await self._sessions.find(caller_of(scope), session_id)
-            scope[CAN_ELICIT] = can_elicit(session_id)
+            state.session = await self._sessions.find(caller_of(scope), session_id)
+            state.has_forms = can_elicit(session_id)
         if scope["method"] == "POST":
-            await self._answer(headers, scope, receive, send)
+            await self._answer(state, scope, receive, send)
             return
         if session is None or scope["method"] == "HEAD" or self._session_endpoint is None:
             raise HTTPException(405, headers={"Allow": "POST"})
@@ -157,119 +138,120 @@ class McpEndpoint:
         await self._session_endpoint.handle(sender, scope, receive, send)
 
     async def _answer(
-        self, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send
+        self, state: RequestState, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a message."""
-        if b"accept" not in headers:  # any form, by RFC 9110
-            headers[b"accept"] = b"*/*"
-            scope["headers"] = [*scope["headers"], (b"accept", b"*/*")]
-        named = headers.get(b"mcp-name")
-        if (
-            named is not None and named != named.strip()
-        ):  # white space around a value does not belong to it, by RFC 9110
-            scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         first = await receive()
         body: bytes = first.get("body", b"")
-        version = headers.get(b"mcp-protocol-version")
-        response = (
-            _reject_toolsets(scope, body)
-            or _reject_headers(headers, scope, body)
-            or reject_message(body, None if version is None else version.decode("latin-1"))
-            or await self._pop_answer(scope, body)
-            or await self._rejection(scope, body)
-        )
-        if response is not None:
-            await response(scope, receive, send)
+        try:
+            posted = read_message(state, scope, body)
+        except InvalidMessageError as refused:
+            await _refusal(refused, body)(scope, receive, send)
             return
-        replay = replayed(first, receive)
-        if headers.get(b"mcp-method") == LISTEN:
-            await _stream(self._json_manager, scope, replay, send)
-            return
-        takes_stream = EVENT_STREAM in headers[b"accept"]
-        is_list = is_method(body, TOOL_LIST)
-        session = scope.get(SESSION)
-        if session is not None and takes_stream and not is_list:
-            await self._answer_in_session(session, body, version or b"", scope, replay, send)
-            return
-        if PROGRESS_TOKEN in body and takes_stream and not is_method(body, INITIALIZE):
-            await _stream(self._sse_manager, scope, replay, send)
-            return
-        send = _with_retry_after(scope, send)
-        if is_list:
-            send = with_list(scope, send)
-        if version is None or version in _HANDSHAKE_VERSIONS:
-            capabilities = capabilities_in(body)
-            if capabilities is not None:
-                session_id = await self._sessions.new_id(
-                    caller_of(scope), can_elicit=has_forms(capabilities)
-                )
-                send = send if session_id is None else with_session(session_id, send)
-            await self._json_manager.handle_request(scope, replay, send)
+        rejection = await self._rejection(posted, scope)
+        takes_stream = EVENT_STREAM in state.headers.get(b"accept", b"*/*")
+        if rejection is not None:
+            await error_response(rejection, scope)(scope, receive, send)
+        elif _listens(state):
+            await self._stream(posted, scope, receive, send)
+        elif await self._is_answer(state, scope, posted):
+            await Response(status_code=HTTPStatus.ACCEPTED)(scope, receive, send)
+        elif state.session is not None and takes_stream and posted.method != TOOL_LIST:
+            await self._answer_in_session(state, posted, scope, receive, send)
+        elif takes_stream and posted.wants_progress and posted.method != INITIALIZE:
+            await self._stream(posted, scope, receive, send)
+        elif posted.is_newer:
+            await cancel_on_disconnect(receive, self._respond(posted, scope, receive, send))
         else:
-            await cancel_on_disconnect(
-                receive, self._json_manager.handle_request(scope, replay, send)
-            )
+            await self._respond(posted, scope, receive, send)
+
+    async def _respond(
+        self, posted: PostedMessage, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer by one body of JSON; a client that asks to begin gets a session."""
+        response = await self._exchange.answer(posted, scope)
+        if posted.method == INITIALIZE and not posted.is_newer and response.status_code == 200:
+            with suppress(KeyError, ValidationError):  # then it was refused in the body
+                params = InitializeRequestParams.model_validate(posted.message["params"])
+                session_id = await self._sessions.new_id(
+                    caller_of(scope), can_elicit=has_forms(params.capabilities)
+                )
+                if session_id is not None:
+                    response.raw_headers.append((SESSION_HEADER, session_id.encode()))
+        await response(scope, receive, send)
 
     async def _answer_in_session(
         self,
-        session: bytes,
-        body: bytes,
-        version: bytes,
+        state: RequestState,
+        posted: PostedMessage,
         scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
         """Answer a request whose client can lose the connection, and resume."""
-        stream = AnswerStream(send, body, version.decode("latin-1"))
-        if scope[CAN_ELICIT]:
-            scope[QUESTIONS] = stream
-        manager = self._sse_manager if PROGRESS_TOKEN in body else self._json_manager
+        stream = AnswerStream(send, posted.message.get("id"), posted.version or "")
+        if state.has_forms:
+            state.send_request = stream.send_request
+        receive = stream.receive_until_done(receive)
 
         async def send_response(send: Send) -> None:
-            send = _with_retry_after(scope, send)
-            await manager.handle_request(scope, stream.receive_until_done(receive), send)
+            if posted.wants_progress:
+                await self._streaming.handle_request(scope, posted.replayed(receive), send)
+            else:
+                await self._respond(posted, scope, receive, send)
 
+        session = state.session
+        assert session is not None  # only with one it comes here
         await self._answer_streams.answer(stream, caller_of(scope), session, send_response)
 
-    async def _rejection(self, scope: Scope, body: bytes) -> Response | None:
-        """Return the response to a call that is not admitted now, before it is parsed."""
-        called = _TOOL_NAME.search(body) if TOOL_CALL in body else None
-        if called is None:
-            return None
-        rejection = await self._dispatch.rejection(caller_of(scope), called[1].decode())
-        return None if rejection is None else error_response(rejection, scope)
+    async def _stream(
+        self, posted: PostedMessage, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request with a lasting response, as long as the client reads it.
 
-    async def _pop_answer(self, scope: Scope, body: bytes) -> Response | None:
-        """Store the answer to a question of this session; return None for all other messages."""
-        session = scope.get(SESSION)
-        if session is None or not scope[CAN_ELICIT]:
+        The SDK reads the headers by itself: white space around a value does not belong to it, and
+        without Accept a client takes any form, by RFC 9110.
+        """
+        scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
+        if b"accept" not in state_of(scope).headers:
+            scope["headers"].append((b"accept", b"*/*"))
+        with sent_in_time(send, 2 * WRITE_S_MAX) as send_in_time:
+            await self._streaming.handle_request(scope, posted.replayed(receive), send_in_time)
+
+    async def _rejection(self, posted: PostedMessage, scope: Scope) -> MemsvcError | None:
+        """Return the error of a call that is not admitted now, before the SDK sees it."""
+        if posted.method != TOOL_CALL:
             return None
-        message = message_in(body) if len(body) <= ANSWER_BYTES_MAX else {}
-        question = message.get("id")
-        if "method" in message or not isinstance(question, str):
+        name = (posted.message.get("params") or {}).get("name")
+        if not isinstance(name, str):
             return None
-        result = message.get("result", {} if "error" in message else None)
-        is_taken = isinstance(result, dict) and await self._sessions.answer(
+        return await self._dispatch.rejection(caller_of(scope), name)
+
+    async def _is_answer(self, state: RequestState, scope: Scope, posted: PostedMessage) -> bool:
+        """Store the answer to a question of this session; return whether the message is one."""
+        question, session = posted.message.get("id"), state.session
+        if (
+            session is None
+            or not state.has_forms
+            or posted.method is not None
+            or not isinstance(question, str)
+            or len(posted.body) > ANSWER_BYTES_MAX
+        ):
+            return False
+        result = posted.message.get("result", {} if "error" in posted.message else None)
+        return isinstance(result, dict) and await self._sessions.answer(
             caller_of(scope), session, question, result
         )
-        return Response(status_code=202) if is_taken else None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve; once in the life of the endpoint."""
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._answer_streams.running())
-            for manager in (self._json_manager, self._sse_manager):
-                await stack.enter_async_context(manager.run())
+        async with self._answer_streams.running(), self._streaming.run():
             yield
 
 
-async def _stream(
-    manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send
-) -> None:
-    """Answer a request with a lasting response, as long as the client reads it."""
-    with sent_in_time(send, 2 * WRITE_S_MAX) as send_in_time:
-        await manager.handle_request(scope, receive, send_in_time)
+def _listens(state: RequestState) -> bool:
+    return state.headers.get(b"mcp-method") == LISTEN
 
 
 def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
@@ -283,115 +265,105 @@ def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
     return sender
 
 
-def requested_toolsets(scope: Scope) -> frozenset[Toolset]:
+def requested_toolsets(state: RequestState, scope: Scope) -> frozenset[Toolset]:
     """Return the toolsets in the header of a request, else in its query; empty for none.
 
     INVALID_ARGUMENT for a name that is none."""
-    header = next((value for name, value in scope["headers"] if name == TOOLSETS_HEADER), b"")
+    header = state.headers.get(TOOLSETS_HEADER)
     if not (header or scope["query_string"]):  # nearly always: parsing both takes long
         return frozenset()
-    text = header.decode("latin-1") or Request(scope).query_params.get("tools", "")
+    text = (header or b"").decode("latin-1") or Request(scope).query_params.get("tools", "")
     return parse_toolsets(text.split(","))
 
 
 def request_sender(authenticator: Authenticator, surface: str, scope: Scope) -> RequestSender:
     """Return the sender of an HTTP request."""
+    state = state_of(scope)
     return RequestSender(
         caller_of(scope),
         surface,
         scope[REQUEST_ID],
         partial(authenticator.caller, scope),
         partial(authenticator.watch_validity, scope),
-        partial(_note, scope),
-        requested_toolsets(scope),
-        scope.get(SESSION),
-        scope[QUESTIONS].send_request if QUESTIONS in scope else None,
+        partial(_note, state),
+        requested_toolsets(state, scope),
+        state.session,
+        state.send_request,
     )
 
 
-def _note(scope: Scope, error: MemsvcError) -> None:
-    """Store in the request's scope the headers for an error, beside the result."""
+def _note(state: RequestState, error: MemsvcError) -> None:
+    """Note the headers for an error, beside the result."""
     if isinstance(error, MissingPermissionError):
-        scope[MISSING_PERMISSION] = error.permission
+        state.missing_permission = error.permission
     after = retry_after(error)
-    scope[RETRY_AFTER] = [(name.lower().encode(), value.encode()) for name, value in after.items()]
-
-
-def _with_retry_after(scope: Scope, send: Send) -> Send:
-    """Return a `send` that adds Retry-After where the call was refused for now."""
-    return with_headers(send, lambda _: scope.get(RETRY_AFTER, ()))
+    state.retry_after = tuple(
+        (name.lower().encode(), text.encode()) for name, text in after.items()
+    )
 
 
 _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 """Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
 
 
-_JSON: Final = b"application/json"
+def read_message(state: RequestState, scope: Scope, body: bytes) -> PostedMessage:
+    """Return the message of a request.
 
-
-def _reject_headers(headers: Mapping[bytes, bytes], scope: Scope, body: bytes) -> Response | None:
-    """Return the response to a body not declared as JSON, or an answer that the client refuses.
-
-    None for all others.
+    InvalidMessageError for an invalid message or header, an answer that the client refuses, and an
+    unsupported version.
     """
-    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
-    if media_type != _JSON:
+    try:
+        requested_toolsets(state, scope)
+    except MemsvcError as error:
+        raise InvalidMessageError(error, INVALID_PARAMS) from None
+    headers = state.headers
+    if headers.get(b"content-type", b"").partition(b";")[0].strip() != _JSON:
         recovery = "send the header Content-Type: application/json"
-        error = invalid("the body must be JSON", recovery=recovery)
-        return _error_response(INVALID_REQUEST, error, {}, body)
-    listens = headers.get(b"mcp-method") == LISTEN
-    if _JSON in headers[b"accept"] and not listens:  # nearly always
-        return None
+        raise InvalidMessageError(invalid("the body must be JSON", recovery=recovery))
+    if b"accept" in headers and (_listens(state) or _JSON not in headers[b"accept"]):
+        _check_accept(state, scope)
+    message = parse_message(body)
+    header = headers.get(b"mcp-protocol-version")
+    version = None if header is None else header.decode("latin-1")
+    if version is None or version in PROTOCOL_VERSIONS or _ENVELOPE in body:
+        return PostedMessage(body, message, version)
+    names = ", ".join(PROTOCOL_VERSIONS)
+    raise InvalidMessageError(
+        invalid(f"this version of the protocol is not supported; supported are {names}"),
+        UNSUPPORTED_PROTOCOL_VERSION,
+        message.get("id"),
+        data={"supported": PROTOCOL_VERSIONS, "requested": version},
+    )
+
+
+def _check_accept(state: RequestState, scope: Scope) -> None:
+    """Raise InvalidMessageError where the client does not accept the form of the answer."""
     takes_json, takes_stream = check_accept_headers(Request(scope))
-    if takes_json and (takes_stream or not listens):
-        return None
+    if takes_json and (takes_stream or not _listens(state)):
+        return
     error = invalid(
         "the Accept header excludes the form of the answer",
         recovery="send the header Accept: application/json, text/event-stream, or none",
     )
-    return _error_response(INVALID_REQUEST, error, {}, body, HTTPStatus.NOT_ACCEPTABLE)
+    raise InvalidMessageError(error, status=HTTPStatus.NOT_ACCEPTABLE)
 
 
-def reject_message(body: bytes, version: str | None) -> Response | None:
-    """Return the response to an invalid message or an unsupported version in the header.
-
-    None for all others.
-    """
-    wrong = message_error(body)
-    if wrong is not None:
-        return _error_response(*wrong, {}, body)
-    if version is None or version in PROTOCOL_VERSIONS or _ENVELOPE in body:
-        return None
-    names = ", ".join(PROTOCOL_VERSIONS)
-    error = invalid(f"this version of the protocol is not supported; supported are {names}")
-    data = {"supported": PROTOCOL_VERSIONS, "requested": version}
-    return _error_response(UNSUPPORTED_PROTOCOL_VERSION, error, data, body)
-
-
-def _reject_toolsets(scope: Scope, body: bytes) -> Response | None:
-    """Return the response to a request for a toolset that does not exist; otherwise None."""
-    try:
-        requested_toolsets(scope)
-    except MemsvcError as error:
-        return _error_response(INVALID_PARAMS, error, {}, body)
-    return None
-
-
-def _error_response(
-    code: int,
-    error: MemsvcError,
-    data: dict[str, Any],
-    body: bytes = b"",
-    status: int | None = None,
-) -> Response:
-    error_object = {"code": code, "message": error.message, "data": error.body() | data}
-    body_object = error.body() | {
-        "jsonrpc": "2.0",
-        "id": request_id_in(body),
-        "error": error_object,
+def _refusal(refused: InvalidMessageError, body: bytes) -> Response:
+    """Return the response to an invalid message, with the id that it may have."""
+    error, request_id = refused.error, refused.request_id
+    if request_id is None and refused.code != PARSE_ERROR:
+        try:
+            request_id = parse_message(body).get("id")
+        except InvalidMessageError as invalid_message:
+            request_id = invalid_message.request_id
+    error_object = {
+        "code": refused.code,
+        "message": error.message,
+        "data": {**error.body(), **refused.data},
     }
+    answer = error.body() | {"jsonrpc": "2.0", "id": request_id, "error": error_object}
     return Response(
-        orjson.dumps(body_object), status or error.http_status, media_type="application/json"
+        orjson.dumps(answer), refused.status or error.http_status, media_type="application/json"
     )
 
 
@@ -452,7 +424,7 @@ class SseEndpoint:
         caller = caller_of(scope)
         scope["user"] = sdk_user(caller)
         try:
-            toolsets = requested_toolsets(scope)
+            toolsets = requested_toolsets(state_of(scope), scope)
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return
@@ -524,10 +496,10 @@ class SseEndpoint:
             return
         first = await receive()
         body: bytes = first.get("body", b"")
-        headers = {b"accept": b"*/*"} | dict(scope["headers"])
-        response = _reject_headers(headers, scope, body) or reject_message(body, None)
-        if response is not None:
-            await response(scope, receive, send)
+        try:
+            read_message(state_of(scope), scope, body)
+        except InvalidMessageError as refused:
+            await _refusal(refused, body)(scope, receive, send)
             return
         try:
             await self._transport.handle_post_message(

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeGuard
+from types import MappingProxyType
+from typing import Any, Final
 
 import anyio
 import orjson
@@ -18,20 +19,19 @@ from mcp_types import (
     INVALID_REQUEST,
     PARSE_ERROR,
     CancelledNotificationParams,
-    ClientCapabilities,
-    InitializeRequestParams,
     jsonrpc_message_adapter,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from pydantic_core import from_json
 from starlette.requests import Request
-from starlette.types import Receive, Send
+from starlette.types import Receive
 
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import SILENT, ProgressCallback
-from memsvc.gateway.rest import with_headers
+from memsvc.gateway.middleware import replayed
 
 NO_SUCH_RESOURCE: Final = -32002
 """Up to 2025-11-25; later versions of the protocol use INVALID_PARAMS and never this number."""
@@ -48,6 +48,7 @@ SESSION_HEADER: Final = b"mcp-session-id"
 WATCH_AFTER_S: Final = 0.25
 """A call that takes longer is ended when its client disconnects; most are shorter, and pay nothing
 for it."""
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _SESSION = re.compile(r"[!-~]{1,128}")
 
 _CallKey = tuple[Caller, str, str]
@@ -255,95 +256,112 @@ def _session_of(context: Context) -> str | None:
     return header if _SESSION.fullmatch(header) else None
 
 
-def capabilities_in(body: bytes) -> ClientCapabilities | None:
-    """Return what a client can, from the body of its `initialize`; None for any other request."""
-    if not is_method(body, INITIALIZE):
-        return None
-    try:
-        return InitializeRequestParams.model_validate(message_in(body)["params"]).capabilities
-    except (KeyError, ValidationError):  # the SDK refuses it
-        return None
+NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def message_in(body: bytes) -> dict[str, Any]:
-    """Return the message in a body; an empty one where there is none."""
-    try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return message if isinstance(message, dict) else {}
+class InvalidMessageError(Exception):
+    """A body or a line that is no message of JSON-RPC, with its code and the id it may have.
+
+    `data` goes beside the body of the `error`, whose HTTP status is another with `status`.
+    """
+
+    def __init__(
+        self,
+        error: MemsvcError,
+        code: int = INVALID_REQUEST,
+        request_id: str | int | None = None,
+        *,
+        status: int | None = None,
+        data: Mapping[str, Any] = NO_DETAILS,
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.code = code
+        self.request_id = request_id
+        self.status = status
+        self.data = data
 
 
-def is_method(body: bytes, method: str) -> bool:
-    """Return whether a body is a request of this method, whatever else is in it.
+@frozen
+class PostedMessage:
+    """A valid message that came over HTTP, and the version in its header, if there is one."""
 
-    Only a body that has the name anywhere is parsed."""
-    return method.encode() in body and message_in(body).get("method") == method
+    body: bytes
+    message: dict[str, Any]
+    version: str | None
+
+    @property
+    def method(self) -> str | None:
+        """Return the method; None for the response to a request."""
+        return self.message.get("method")
+
+    @property
+    def is_newer(self) -> bool:
+        """Return whether it is of the wire without a handshake."""
+        return self.version is not None and self.version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+    @property
+    def wants_progress(self) -> bool:
+        """Return whether it wants progress notifications in its response."""
+        meta = (self.message.get("params") or {}).get("_meta")
+        return isinstance(meta, dict) and "progressToken" in meta
+
+    def replayed(self, receive: Receive) -> Receive:
+        """Return a `receive` that begins with its body."""
+        return replayed({"type": "http.request", "body": self.body}, receive)
 
 
-def request_id_in(body: bytes) -> str | int | None:
-    """Return the request id in a body, if there is a valid one."""
-    request_id = message_in(body).get("id")
-    return request_id if _is_request_id(request_id) else None
-
-
-def _is_request_id(value: Any) -> TypeGuard[str | int]:
-    return isinstance(value, str) or type(value) is int
-
-
-MessageError = tuple[int, MemsvcError]
-
-
-def message_error(body: bytes, name: str = "the body") -> MessageError | None:
-    """Return the JSON-RPC code and the error for a body that is no message, else None.
+def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
+    """Return the message in a body; InvalidMessageError where there is none.
 
     The SDK takes a request with an invalid id for a notification, and repeats the input in its
     errors. `name` is what the body is called in the error.
     """
     if not body.strip():
-        return _refused(PARSE_ERROR, f"{name} is empty: send one JSON-RPC message")
+        raise InvalidMessageError(
+            invalid(f"{name} is empty: send one JSON-RPC message"), PARSE_ERROR
+        )
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        at = f", at line {error.lineno} column {error.colno}"
-        return _refused(PARSE_ERROR, f"{name} is not JSON{at}")
+        at = f"line {error.lineno} column {error.colno}"
+        raise InvalidMessageError(invalid(f"{name} is not JSON, at {at}"), PARSE_ERROR) from None
+    if _LONG_NUMBER.search(body) is not None:
+        message = from_json(body)  # orjson rounds integers of more than 64 bits
     if isinstance(message, list):
-        return _refused(
-            INVALID_REQUEST, "batches of JSON-RPC are not taken: send one message in a request"
+        raise InvalidMessageError(
+            invalid("batches of JSON-RPC are not taken: send one message in a request")
         )
     if not isinstance(message, dict):
-        return _refused(INVALID_REQUEST, f"{name} must be a JSON-RPC message, an object")
-    return _envelope_error(message)
+        raise InvalidMessageError(invalid(f"{name} must be a JSON-RPC message, an object"))
+    _check_envelope(message)
+    return message
 
 
-def _envelope_error(message: dict[str, Any]) -> MessageError | None:
+def _check_envelope(message: dict[str, Any]) -> None:
+    request_id = message.get("id")
+    is_id = isinstance(request_id, str) or (type(request_id) is int and abs(request_id) < 2**63)
+    known_id = request_id if is_id else None
     if message.get("jsonrpc") != "2.0":
-        return _refused(INVALID_REQUEST, 'jsonrpc must be "2.0"')
+        raise InvalidMessageError(invalid('jsonrpc must be "2.0"'), request_id=known_id)
     if "method" not in message:
         try:
             jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValidationError:  # its text contains the input
-            return _refused(INVALID_REQUEST, "the message has no method, and is no valid response")
-        return None
-    if "id" in message and not _is_request_id(message["id"]):
-        return _refused(
-            INVALID_REQUEST, "id must be a string or an integer; a notification has no id"
+            raise InvalidMessageError(
+                invalid("the message has no method, and is no valid response"), request_id=known_id
+            ) from None
+        return
+    if "id" in message and not is_id:
+        raise InvalidMessageError(
+            invalid("id must be a string or an integer; a notification has no id")
         )
     if not isinstance(message["method"], str):
-        return _refused(INVALID_REQUEST, "method must be a string")
+        raise InvalidMessageError(invalid("method must be a string"), request_id=known_id)
     if not isinstance(message.get("params"), dict | None):
-        return _refused(INVALID_PARAMS, "params must be an object")
-    return None
-
-
-def _refused(code: int, message: str) -> MessageError:
-    return code, invalid(message)
-
-
-def with_session(session_id: str, send: Send) -> Send:
-    """Return a `send` that adds a session id to the answer."""
-    header = (SESSION_HEADER, session_id.encode())
-    return with_headers(send, lambda start: [header] if start["status"] == 200 else ())
+        raise InvalidMessageError(
+            invalid("params must be an object"), INVALID_PARAMS, request_id=known_id
+        )
 
 
 async def cancel_on_disconnect(receive: Receive, response: Awaitable[None]) -> None:

@@ -40,8 +40,7 @@ from mcp_types import Tool as ListedTool
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
-from starlette.types import Message, Send
-from starlette.types import Scope as AsgiScope
+from starlette.responses import Response
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.frozen import frozen
@@ -70,7 +69,7 @@ from memsvc.gateway.mcp.request import (
 from memsvc.gateway.mcp.resource_handlers import PromptHandlers, ResourceHandlers
 from memsvc.gateway.mcp.sessions import McpSessions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.gateway.rest import GZIP_HEADER, VARY, takes_gzip, with_length
+from memsvc.gateway.rest import GZIP_HEADER, VARY
 from memsvc.gateway.schemas import listed_output_schema, own_schema
 
 SERVER_NAME = "memsvc"
@@ -513,11 +512,18 @@ class SerializedList:
     plain: bytes
     deflate_part: bytes
 
-    def between(self, before: bytes, after: bytes) -> bytes:
-        """Return the whole response."""
-        return before + self.plain + after
+    def response(self, answer: bytes, *, as_gzip: bool) -> Response:
+        """Return the response for an answer with an empty list, with this one in its place."""
+        before, empty, after = answer.partition(_EMPTY)
+        if not empty:
+            raise RuntimeError("an answer to tools/list has no place for the list")
+        if not as_gzip:
+            return Response(before + self.plain + after, media_type="application/json")
+        response = Response(self._as_gzip(before, after), media_type="application/json")
+        response.raw_headers += (VARY, GZIP_HEADER)
+        return response
 
-    def as_gzip(self, before: bytes, after: bytes) -> bytes:
+    def _as_gzip(self, before: bytes, after: bytes) -> bytes:
         """Return the whole response as gzip (RFC 1952), without compressing this part again."""
         checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
         size = len(before) + len(self.plain) + len(after)
@@ -566,28 +572,3 @@ class ToolLists:
             serialize_server_result(TOOL_LIST, version, dumped)["tools"]
         )
         return SerializedList(plain, _compress(plain, zlib.Z_FULL_FLUSH))
-
-
-def with_list(scope: AsgiScope, send: Send) -> Send:
-    """Return a `send` that replaces the empty list by the cached one, if this request gets one."""
-    scope[LIST] = None
-    use_gzip = takes_gzip(scope)
-    pending: list[Message] = []
-
-    async def send_filled(message: Message) -> None:
-        made = scope[LIST]
-        if not isinstance(made, SerializedList):
-            await send(message)
-        elif message["type"] == "http.response.start":
-            pending.append(message)
-        elif pending:
-            before, empty, after = message["body"].partition(_EMPTY)
-            if not empty or message.get("more_body", False):
-                raise RuntimeError("an answer to tools/list has no place for the list")
-            body = made.as_gzip(before, after) if use_gzip else made.between(before, after)
-            start = pending.pop()
-            more = (VARY, GZIP_HEADER) if use_gzip else (VARY,)
-            await send({**start, "headers": with_length(start["headers"], body, *more)})
-            await send({**message, "body": body})
-
-    return send_filled

@@ -24,7 +24,12 @@ from memsvc.core.json_text import replace_half_characters
 from memsvc.core.scope import Caller
 from memsvc.gateway.limits import check_json
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.request import Context, RequestSender, message_error, request_id_in
+from memsvc.gateway.mcp.request import (
+    Context,
+    InvalidMessageError,
+    RequestSender,
+    parse_message,
+)
 from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 
 SURFACE = "stdio"
@@ -69,8 +74,11 @@ class StdioEndpoint:
                 continue
             try:
                 message = self._read(line)
-            except _InvalidLineError as refused:
-                await outbound.send(SessionMessage(refused.answer))
+            except InvalidMessageError as refused:
+                answer = _error(
+                    refused.error.message, refused.request_id, refused.code, refused.error.body()
+                )
+                await outbound.send(SessionMessage(answer))
                 continue
             try:
                 sender = await self._sender()
@@ -91,31 +99,20 @@ class StdioEndpoint:
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise _InvalidLineError(invalid(f"a message may have {size_max} bytes"))
+            raise InvalidMessageError(invalid(f"a message may have {size_max} bytes"))
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
         except MemsvcError as error:
-            raise _InvalidLineError(error) from None
+            raise InvalidMessageError(error) from None
         line = replace_half_characters(line)
-        wrong = message_error(line, "this line")
-        if wrong is not None:
-            raise _InvalidLineError(wrong[1], request_id_in(line), wrong[0])
+        message = parse_message(line, "this line")
         try:
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+            return jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValidationError:  # its text contains the input
-            raise _InvalidLineError(
-                invalid("this line is no message of JSON-RPC 2.0"), request_id_in(line)
+            raise InvalidMessageError(
+                invalid("this line is no message of JSON-RPC 2.0"),
+                request_id=message.get("id"),
             ) from None
-
-
-class _InvalidLineError(Exception):
-    """A line that is no message, with the answer to its sender."""
-
-    def __init__(
-        self, error: MemsvcError, request_id: str | int | None = None, code: int = INVALID_REQUEST
-    ) -> None:
-        super().__init__(error.message)
-        self.answer = _error(error.message, request_id, code, error.body())
 
 
 def _error(

@@ -1,0 +1,178 @@
+"""Requests whose answer is one JSON message, answered by the SDK's kernel in the request's task.
+
+The SDK's own transport would start a server with two streams for each request of the older wire,
+and parse the body again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import anyio
+import orjson
+from mcp.server.connection import Connection
+from mcp.server.runner import ServerRunner, serve_one
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    unsupported_protocol_version_rejection,
+)
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
+from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types import DEFAULT_NEGOTIATED_VERSION, HEADER_MISMATCH, INVALID_REQUEST, ErrorData
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from memsvc.core.frozen import frozen
+from memsvc.gateway.mcp.request import PostedMessage
+from memsvc.gateway.mcp.server import LIST, TOOL_LIST, McpServer
+from memsvc.gateway.rest import state_of
+
+_LIFESPAN: Final[dict[str, Any]] = {}
+"""State of the server's life: this one has none."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """The SDK's `DispatchContext` of one request, over which nothing else can be sent."""
+
+    transport: TransportContext
+    request_id: str | int | None
+    message_metadata: ServerMessageMetadata
+    can_send_request: bool = False
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        """Drop a notification: the answer is one message."""
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Drop progress, as `notify`."""
+
+
+@frozen
+class SingleExchange:
+    """Answers messages of both wires, each by one response of JSON."""
+
+    server: McpServer
+
+    async def answer(self, posted: PostedMessage, scope: Scope) -> Response:
+        """Return the response to a message."""
+        message = posted.message
+        if not posted.is_newer:
+            return await self._answer_older(posted, scope)
+        if "id" not in message:
+            refused = unsupported_protocol_version_rejection(posted.version or "")
+            return _accepted() if refused is None else _rejected(refused, None)
+        if "method" not in message:
+            error = ErrorData(code=INVALID_REQUEST, message="a client answers no request here")
+            return _error(error, None)
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1").strip())
+            for name, value in scope["headers"]
+        ]
+        duplicated = find_duplicated_routing_header(headers)
+        verdict = (
+            classify_inbound_request(message, headers=dict(headers))
+            if duplicated is None
+            else InboundLadderRejection(
+                code=HEADER_MISMATCH, message=f"{duplicated} header appears more than once"
+            )
+        )
+        if isinstance(verdict, InboundLadderRejection):
+            return _rejected(verdict, message["id"])
+        connection = Connection.from_envelope(
+            verdict.protocol_version, verdict.client_info, verdict.client_capabilities
+        )
+        return await self._serve(message, connection, scope, ERROR_CODE_HTTP_STATUS)
+
+    async def _answer_older(self, posted: PostedMessage, scope: Scope) -> Response:
+        """Return the response to a message of the wire that begins with a handshake."""
+        message, version = posted.message, posted.version or DEFAULT_NEGOTIATED_VERSION
+        connection = Connection.from_envelope(version, None, None)
+        if "method" in message and "id" in message:
+            return await self._serve(message, connection, scope, {})
+        if "method" in message:
+            runner = ServerRunner(self.server.sdk, connection, _LIFESPAN)
+            await runner.on_notify(
+                _context(message, scope), message["method"], message.get("params")
+            )
+        return _accepted()
+
+    async def _serve(
+        self,
+        message: dict[str, Any],
+        connection: Connection,
+        scope: Scope,
+        statuses: Mapping[int, int],
+    ) -> Response:
+        method: str = message["method"]
+        if method == TOOL_LIST:
+            scope[LIST] = None
+        try:
+            result = await serve_one(
+                self.server.sdk,
+                _context(message, scope),
+                method,
+                message.get("params"),
+                connection=connection,
+                lifespan_state=_LIFESPAN,
+            )
+        except (MCPError, ValidationError) as error:
+            data = handler_exception_to_error_data(error)
+            assert data is not None  # it maps both
+            response = _error(data, message["id"], statuses)
+            response.raw_headers += state_of(scope).retry_after
+            return response
+        body = orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        if method == TOOL_LIST and scope[LIST] is not None:
+            listed: Response = scope[LIST].response(body, as_gzip=state_of(scope).takes_gzip())
+            return listed
+        response = Response(body, media_type="application/json")
+        response.raw_headers += state_of(scope).retry_after
+        return response
+
+
+def _context(message: dict[str, Any], scope: Scope) -> _Exchange:
+    request = Request(scope)
+    return _Exchange(
+        TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers),
+        message.get("id"),
+        ServerMessageMetadata(request_context=request),
+    )
+
+
+def _accepted() -> Response:
+    return Response(status_code=HTTPStatus.ACCEPTED)
+
+
+def _rejected(refused: InboundLadderRejection, request_id: str | int | None) -> Response:
+    return _error(
+        ErrorData(code=refused.code, message=refused.message, data=refused.data), request_id
+    )
+
+
+def _error(
+    error: ErrorData,
+    request_id: str | int | None,
+    statuses: Mapping[int, int] = ERROR_CODE_HTTP_STATUS,
+) -> Response:
+    data = error.model_dump(mode="json", exclude_none=True)
+    body = orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": data})
+    return Response(body, statuses.get(error.code, HTTPStatus.OK), media_type="application/json")
