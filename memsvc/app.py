@@ -304,7 +304,7 @@ def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
         return SignedIn(caller, keys.hash_key(text))
 
     def body_slot(caller: Caller) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if admission is None else admission.body(caller)
+        return nullcontext() if admission is None else admission.bodies.hold(caller.tenant)
 
     async def health() -> dict[str, bool]:
         return {name: await run_check(check) for name, check in checks.items()}

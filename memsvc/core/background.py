@@ -46,6 +46,11 @@ class FairSemaphore:
         """Return how many callers wait for a permit."""
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def has_waiting(self) -> bool:
+        """Return whether anybody waits for a permit."""
+        return bool(self._waiting)
+
     def queued(self, tenant: bytes) -> int:
         """Return how many callers of a tenant wait for a permit."""
         return len(self._waiting.get(tenant, ()))

@@ -87,8 +87,8 @@ class Caller:
     `projects` and `hidden_tools` restrict the key; None means all projects. `key_id` is None
     without a listed key. A key that is bound to a `user` may name no other. `toolsets` are listed
     for it unless it requests others. `connection` is what its request says of all of its calls.
-    These two and `expires_at` do not count for equality. `surface_hidden_tools` are not offered
-    where the caller calls, whatever its key may do."""
+    `surface_hidden_tools` are not offered where the caller calls, whatever its key may do. These
+    three and `expires_at` do not count for equality."""
 
     tenant: bytes
     key_label: str
@@ -98,7 +98,7 @@ class Caller:
     key_id: UUID | None = None
     expires_at: datetime | None = field(default=None, compare=False)
     toolsets: frozenset[str] = field(default=frozenset(), compare=False)
-    surface_hidden_tools: frozenset[str] = frozenset()
+    surface_hidden_tools: frozenset[str] = field(default=frozenset(), compare=False)
     user: str = ""
     connection: ConnectionDefaults = field(default=NO_CONNECTION, compare=False)
 

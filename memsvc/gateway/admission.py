@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from math import ceil
 from time import perf_counter
 from typing import Final, Literal, get_args
@@ -118,7 +118,7 @@ class Slots:
         if self._returned_at is not None:
             self._interval_s += INTERVAL_WEIGHT * (now - self._returned_at - self._interval_s)
             self._updated_at = now
-        self._returned_at = now if self.waiting() else None
+        self._returned_at = now if self._semaphore.has_waiting else None
         self._semaphore.release(tenant)
 
     async def _wait(self, tenant: bytes) -> None:
@@ -301,9 +301,10 @@ class Admission:
         """Return the number of calls that wait for a slot."""
         return sum(slots.waiting() for slots in self._slots.values())
 
-    def body(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Hold one of the slots for request bodies in transfer."""
-        return self._slots["body"].hold(caller.tenant)
+    @property
+    def bodies(self) -> Slots:
+        """Slots for request bodies in transfer."""
+        return self._slots["body"]
 
 
 def lane_of(tool: Tool, *, uploads: bool) -> Lane:

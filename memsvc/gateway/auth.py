@@ -242,7 +242,9 @@ class Authenticator:
 
         Raises as `authenticate`, and INVALID_ARGUMENT or INVALID_PATH for a header of no name.
         """
-        received = self.received(scope)
+        received = credentials(
+            headers, scope["query_string"], key_in_query=self.options.key_in_query
+        )
         if received is None:
             raise UnknownKeyError(None, tokens=self._tokens is not None)
         caller = await self.authenticate(scope, received)
@@ -305,7 +307,7 @@ class Authenticator:
 
     def _can_be_key(self, text: str) -> bool:
         fits = 0 < len(text) <= self.options.key_chars_max and text.isprintable()
-        return fits and not self._is_token(text)
+        return fits and (self._tokens is None or not is_token(text))
 
     def _is_token(self, text: str) -> bool:
         return self._tokens is not None and is_token(text)

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -246,18 +245,18 @@ class GatewayMiddleware(HttpMiddleware):
         app: ASGIApp | None = self._hosts.refusal(scope, state.headers)
         if app is None and self._console is not None and path.startswith(CONSOLE_PATH):
             app = self._console if path[len(CONSOLE_PATH) :][:1] in ("", "/") else None
-        if app is None:
-            response.challenge = self._challenge
-            app = self._preflight(state, scope)
         try:
             if app is None:
-                app = self._encoding_refusal(state, scope) or await self._identify(state, scope)
+                response.challenge = self._challenge
+                app = self._preflight(state, scope) or self._encoding_refusal(state, scope)
+            if app is None:
+                app = await self._identify(state, scope)
             if app is None:
                 app = self.app
                 if state.caller is not None and self._admission is not None:
                     self._admission.rates.count(state.caller, "requests")
                 if not self._streams(scope):
-                    body = await self._read(state, receive)
+                    body = state.body = await self._read(state, receive)
                     receive = replayed({"type": "http.request", "body": body}, receive)
         except TimeoutError:
             app = BodyTimeoutError(self._limits.body_s).response(scope)
@@ -330,34 +329,39 @@ class GatewayMiddleware(HttpMiddleware):
         declared = headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
             raise payload_too_large(f"the request body is larger than {size_max} bytes")
-        chunks: list[bytes] = []
-        size = 0
-        async with self._slot(state), asyncio.timeout(self._limits.body_s):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise ClientDisconnect
-                chunk = message.get("body", b"")
-                size += len(chunk)
-                if size > size_max:
-                    raise payload_too_large(f"the request body is larger than {size_max} bytes")
-                chunks.append(chunk)
-                if not message.get("more_body", False):
-                    break
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        # a request that announces no body takes no slot
+        is_empty = declared in (None, b"0") and b"transfer-encoding" not in headers
+        caller, admission = state.caller, self._admission
+        slots = None if caller is None or admission is None or is_empty else admission.bodies
+        tenant = b"" if caller is None else caller.tenant
+        if slots is not None:
+            await slots.acquire(tenant)
+        try:
+            async with asyncio.timeout(self._limits.body_s):
+                body = await _received(receive, size_max)
+        finally:
+            if slots is not None:
+                slots.release(tenant)
         if body and b"json" in headers.get(b"content-type", b"").lower():
             return await checked_json(body, self._limits)
         return body
 
-    def _slot(self, state: RequestState) -> AbstractAsyncContextManager[None]:
-        """Return a slot for a body in transfer; a request that announces no body needs none."""
-        headers = state.headers
-        is_empty = (
-            headers.get(b"content-length") in (None, b"0") and b"transfer-encoding" not in headers
-        )
-        if self._admission is None or state.caller is None or is_empty:
-            return nullcontext()
-        return self._admission.body(state.caller)
+
+async def _received(receive: Receive, size_max: int) -> bytes:
+    """Return the whole body; ClientDisconnect where it ends early, PAYLOAD_TOO_LARGE."""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > size_max:
+            raise payload_too_large(f"the request body is larger than {size_max} bytes")
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunk if len(chunks) == 1 else b"".join(chunks)
 
 
 def replayed(first: Message, receive: Receive) -> Receive:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ExceptionHandler, Message, Scope, Send
+from starlette.types import ExceptionHandler, Scope
 
 from memsvc.core.errors import (
     Code,
@@ -64,14 +64,15 @@ _TAKES_GZIP: Final = re.compile(rb"(?<![\w-])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,
 class RequestState:
     """What the gateway knows of a request beside its ASGI scope.
 
-    `headers` has the first value of each name. `missing_permission` is the one for lack of which a
-    call was refused, `retry_after` the header of one that was refused for now. Of an MCP session it
-    has the hash of its id, whether its client shows forms, and what sends it a request in the
-    response.
+    `headers` has the first value of each name, `body` the whole body, except that of an upload.
+    `missing_permission` is the one for lack of which a call was refused, `retry_after` the header
+    of one that was refused for now. Of an MCP session it has the hash of its id, whether its client
+    shows forms, and what sends it a request in the response.
     """
 
     method: str
     headers: Mapping[bytes, bytes]
+    body: bytes = b""
     caller: Caller | None = None
     cors_headers: tuple[Header, ...] = ()
     missing_permission: Permission | None = None
@@ -126,17 +127,6 @@ async def to_console(_: Request) -> Response:
 async def no_icon(_: Request) -> Response:
     """Answer browsers that look for an icon beside the pages; those name their own."""
     return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "max-age=86400"})
-
-
-def with_headers(send: Send, headers: Callable[[Message], Iterable[Header]]) -> Send:
-    """Return a `send` that adds headers to a response as it starts."""
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *headers(message)]}
-        await send(message)
-
-    return send_with_headers
 
 
 def error_response(

@@ -374,8 +374,7 @@ async def test_calls_under_way_of_a_key_are_bounded(
 async def test_places_for_bodies_are_not_waited_for(meter: RecordingMeter) -> None:
     rates = RateLimits(OutOfReach(), RateOptions(), meter)
     admitted = Admission(SlotOptions(bodies_max=2), rates, meter, connections_max=2)
-    async with admitted.body(Caller(LOUD, "test")), admitted.body(Caller(QUIET, "test")):
+    async with admitted.bodies.hold(LOUD), admitted.bodies.hold(QUIET):
         with pytest.raises(MemsvcError) as refused:
-            async with admitted.body(Caller(THIRD, "test")):
-                pytest.fail("one too many")
+            await admitted.bodies.acquire(THIRD)
     assert refused.value.code is Code.RESOURCE_BUSY

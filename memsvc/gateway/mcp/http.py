@@ -23,7 +23,7 @@ from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
     InitializeRequestParams,
 )
-from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
 from pydantic import AnyHttpUrl, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -56,7 +56,6 @@ from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig
 from memsvc.gateway.mcp.session_endpoint import SessionEndpoint
 from memsvc.gateway.mcp.sessions import McpSessions, can_elicit
 from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
-from memsvc.gateway.middleware import replayed
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
     REQUEST_ID,
@@ -141,20 +140,18 @@ class McpEndpoint:
         self, state: RequestState, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a message."""
-        first = await receive()
-        body: bytes = first.get("body", b"")
         try:
-            posted = read_message(state, scope, body)
+            posted = read_message(state, scope)
         except InvalidMessageError as refused:
-            await _refusal(refused, body)(scope, receive, send)
+            await _refusal(refused, state.body)(scope, receive, send)
             return
         rejection = await self._rejection(posted, scope)
         takes_stream = EVENT_STREAM in state.headers.get(b"accept", b"*/*")
         if rejection is not None:
             await error_response(rejection, scope)(scope, receive, send)
-        elif _listens(state):
+        elif state.headers.get(b"mcp-method") == LISTEN:
             await self._stream(posted, scope, receive, send)
-        elif await self._is_answer(state, scope, posted):
+        elif state.has_forms and await self._is_answer(state, scope, posted):
             await Response(status_code=HTTPStatus.ACCEPTED)(scope, receive, send)
         elif state.session is not None and takes_stream and posted.method != TOOL_LIST:
             await self._answer_in_session(state, posted, scope, receive, send)
@@ -196,7 +193,7 @@ class McpEndpoint:
 
         async def send_response(send: Send) -> None:
             if posted.wants_progress:
-                await self._streaming.handle_request(scope, posted.replayed(receive), send)
+                await self._streaming.handle_request(scope, receive, send)
             else:
                 await self._respond(posted, scope, receive, send)
 
@@ -216,7 +213,7 @@ class McpEndpoint:
         if b"accept" not in state_of(scope).headers:
             scope["headers"].append((b"accept", b"*/*"))
         with sent_in_time(send, 2 * WRITE_S_MAX) as send_in_time:
-            await self._streaming.handle_request(scope, posted.replayed(receive), send_in_time)
+            await self._streaming.handle_request(scope, receive, send_in_time)
 
     async def _rejection(self, posted: PostedMessage, scope: Scope) -> MemsvcError | None:
         """Return the error of a call that is not admitted now, before the SDK sees it."""
@@ -232,7 +229,6 @@ class McpEndpoint:
         question, session = posted.message.get("id"), state.session
         if (
             session is None
-            or not state.has_forms
             or posted.method is not None
             or not isinstance(question, str)
             or len(posted.body) > ANSWER_BYTES_MAX
@@ -248,10 +244,6 @@ class McpEndpoint:
         """Serve; once in the life of the endpoint."""
         async with self._answer_streams.running(), self._streaming.run():
             yield
-
-
-def _listens(state: RequestState) -> bool:
-    return state.headers.get(b"mcp-method") == LISTEN
 
 
 def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
@@ -306,7 +298,7 @@ _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 """Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
 
 
-def read_message(state: RequestState, scope: Scope, body: bytes) -> PostedMessage:
+def read_message(state: RequestState, scope: Scope) -> PostedMessage:
     """Return the message of a request.
 
     InvalidMessageError for an invalid message or header, an answer that the client refuses, and an
@@ -316,17 +308,19 @@ def read_message(state: RequestState, scope: Scope, body: bytes) -> PostedMessag
         requested_toolsets(state, scope)
     except MemsvcError as error:
         raise InvalidMessageError(error, INVALID_PARAMS) from None
-    headers = state.headers
+    headers, body = state.headers, state.body
     if headers.get(b"content-type", b"").partition(b";")[0].strip() != _JSON:
         recovery = "send the header Content-Type: application/json"
         raise InvalidMessageError(invalid("the body must be JSON", recovery=recovery))
-    if b"accept" in headers and (_listens(state) or _JSON not in headers[b"accept"]):
-        _check_accept(state, scope)
+    listens = headers.get(b"mcp-method") == LISTEN
+    if b"accept" in headers and (listens or _JSON not in headers[b"accept"]):
+        _check_accept(scope, listens=listens)
     message = parse_message(body)
     header = headers.get(b"mcp-protocol-version")
     version = None if header is None else header.decode("latin-1")
     if version is None or version in PROTOCOL_VERSIONS or _ENVELOPE in body:
-        return PostedMessage(body, message, version)
+        is_newer = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+        return PostedMessage(body, message, version, message.get("method"), is_newer)
     names = ", ".join(PROTOCOL_VERSIONS)
     raise InvalidMessageError(
         invalid(f"this version of the protocol is not supported; supported are {names}"),
@@ -336,10 +330,10 @@ def read_message(state: RequestState, scope: Scope, body: bytes) -> PostedMessag
     )
 
 
-def _check_accept(state: RequestState, scope: Scope) -> None:
+def _check_accept(scope: Scope, *, listens: bool) -> None:
     """Raise InvalidMessageError where the client does not accept the form of the answer."""
     takes_json, takes_stream = check_accept_headers(Request(scope))
-    if takes_json and (takes_stream or not _listens(state)):
+    if takes_json and (takes_stream or not listens):
         return
     error = invalid(
         "the Accept header excludes the form of the answer",
@@ -494,16 +488,15 @@ class SseEndpoint:
             error = _too_many(f"{waiting} requests of this key wait for their answers")
             await error_response(error, scope)(scope, receive, send)
             return
-        first = await receive()
-        body: bytes = first.get("body", b"")
+        state = state_of(scope)
         try:
-            read_message(state_of(scope), scope, body)
+            read_message(state, scope)
         except InvalidMessageError as refused:
-            await _refusal(refused, body)(scope, receive, send)
+            await _refusal(refused, state.body)(scope, receive, send)
             return
         try:
             await self._transport.handle_post_message(
-                scope, replayed(first, receive), _with_error_form(scope, receive, send)
+                scope, receive, _with_error_form(scope, receive, send)
             )
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             # the stream was closed while the message came in: it was accepted, and no client is

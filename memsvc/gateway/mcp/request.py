@@ -5,7 +5,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -31,7 +30,6 @@ from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
 from memsvc.core.tools import SILENT, ProgressCallback
-from memsvc.gateway.middleware import replayed
 
 NO_SUCH_RESOURCE: Final = -32002
 """Up to 2025-11-25; later versions of the protocol use INVALID_PARAMS and never this number."""
@@ -130,20 +128,9 @@ def traceparent_of(context: Context) -> str:
 def without(sender_of: SenderOf, tools: frozenset[str]) -> SenderOf:
     """Return a function like `sender_of`, which also hides these tools from the callers."""
 
-    def with_hidden(caller: Caller) -> Caller:
-        return replace(caller, surface_hidden_tools=tools)
-
-    async def current_caller(sender: RequestSender) -> Caller | None:
-        caller = await sender.current_caller()
-        return None if caller is None else with_hidden(caller)
-
     def sender_with_hidden(context: Context) -> RequestSender:
         sender = sender_of(context)
-        return replace(
-            sender,
-            caller=with_hidden(sender.caller),
-            current_caller=partial(current_caller, sender),
-        )
+        return replace(sender, caller=replace(sender.caller, surface_hidden_tools=tools))
 
     return sender_with_hidden if tools else sender_of
 
@@ -244,11 +231,6 @@ class Cancellation:
             scope.cancel()
 
 
-def has_session(context: Context) -> bool:
-    """Return whether a request came over HTTP with the session id that its client was given."""
-    return _session_of(context) is not None
-
-
 def _session_of(context: Context) -> str | None:
     if not isinstance(context.request, Request):
         return None
@@ -289,26 +271,16 @@ class PostedMessage:
     body: bytes
     message: dict[str, Any]
     version: str | None
-
-    @property
-    def method(self) -> str | None:
-        """Return the method; None for the response to a request."""
-        return self.message.get("method")
-
-    @property
-    def is_newer(self) -> bool:
-        """Return whether it is of the wire without a handshake."""
-        return self.version is not None and self.version not in HANDSHAKE_PROTOCOL_VERSIONS
+    method: str | None
+    """None for the response to a request."""
+    is_newer: bool
+    """Whether it is of the wire without a handshake."""
 
     @property
     def wants_progress(self) -> bool:
         """Return whether it wants progress notifications in its response."""
         meta = (self.message.get("params") or {}).get("_meta")
         return isinstance(meta, dict) and "progressToken" in meta
-
-    def replayed(self, receive: Receive) -> Receive:
-        """Return a `receive` that begins with its body."""
-        return replayed({"type": "http.request", "body": self.body}, receive)
 
 
 def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:

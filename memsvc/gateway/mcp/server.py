@@ -58,7 +58,6 @@ from memsvc.gateway.mcp.request import (
     Context,
     RequestSender,
     SenderOf,
-    has_session,
     progress_for,
     protocol_error,
     traceparent_of,
@@ -247,7 +246,7 @@ class McpServer:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
             raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
         sender = self._sender_of(context)
-        if wants_progress(context) or has_session(context):
+        if sender.session is not None or wants_progress(context):
             outcome = await self._outcome_with_progress(context, sender, call)
         else:
             outcome = await self._outcome(context, sender, call, SILENT)
