@@ -86,7 +86,7 @@ def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
     while not ending.wait(pause_s):
         try:
             if server.ensure_alive():
-                log.warning("the embedded PostgreSQL had died and was started again")
+                log.warning("the embedded PostgreSQL had stopped and was restarted")
             pause_s = CHECK_INTERVAL_S
         # OSError: this process may open no more files, for example
         except (MemsvcError, OSError) as error:
@@ -147,13 +147,15 @@ def _log_pooler(database: Database, settings: Settings) -> None:
         return
     if not database.prepared:
         keep = (
-            "let the pooler keep prepared statements (PgBouncer 1.21 and newer:"
+            "configure the pooler to support prepared statements (PgBouncer 1.21 and newer:"
             " max_prepared_statements)"
         )
-        log.info("statements are not prepared and take one more round trip", recovery=keep)
+        log.info("statements are not prepared, which costs one more round trip each", recovery=keep)
     if not settings.database.direct_url:
-        message = "a pooler in transaction mode hides notifications of changes and new jobs"
-        log.warning(message, recovery="set database.direct_url to PostgreSQL itself")
+        message = "a pooler in transaction mode blocks notifications of changes and new jobs"
+        log.warning(
+            message, recovery="set database.direct_url to PostgreSQL itself, not to the pooler"
+        )
 
 
 async def is_schema_current(database: Database, revisions: Revisions) -> bool:
@@ -167,6 +169,6 @@ async def _check_schema(database: Database, revisions: Revisions) -> None:
     if not exists[0]["there"] or not await is_schema_current(database, revisions):
         raise unavailable(
             f"the database is not at revision {revisions.head}, which this version of memsvc needs",
-            recovery="set database.admin_url and run `memsvc migrate`, or start with"
-            " database.admin_url set",
+            recovery="run `memsvc migrate` with database.admin_url set, or set it for the"
+            " server, which then migrates at its start",
         )

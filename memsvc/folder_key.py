@@ -37,9 +37,9 @@ async def load_key(database: Database, file: Path) -> str:
         await asyncio.sleep(0.05)
     if not text:
         raise permission_denied(
-            f"no API key was given, and there is none in {file}",
-            recovery="set MEMSVC_API_KEY to one of the keys that were made, or make one with"
-            " `memsvc key create`",
+            f"no API key was given, and {file} does not contain one",
+            recovery="set MEMSVC_API_KEY to an existing key, or create one with `memsvc key"
+            " create`",
         )
     return text
 
@@ -57,14 +57,17 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
             return f"<the key in {file}>", f"The API key is in {file}."
         return (
             "<API key>",
-            f"The API key in {file} is no longer valid here: make one with `memsvc key create`.",
+            f"The API key in {file} is no longer valid here: create one with `memsvc key create`.",
         )
     if any(
         key.is_valid(now) and key.label != LEGACY_LABEL for key in await keys.list_keys(database)
     ):
         return (
             "<API key>",
-            "Keys were made before: use one of them, or make another with `memsvc key create`.",
+            (
+                "This server already has API keys: use one of them, or create another with"
+                " `memsvc key create`."
+            ),
         )
     made = await keys.create_key(database, "first", now)
     try:
@@ -76,9 +79,12 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
             return await first_key(database, file, now)
         raise unavailable(
             f"cannot write {file}: {error.strerror}",
-            recovery="set data_dir to a folder to write to",
+            recovery="set data_dir to a writable folder",
         ) from error
-    return made.text, f"The API key was made just now and is shown this once; it is kept in {file}."
+    return (
+        made.text,
+        f"A new API key was created. It is shown only this once, and stored in {file}.",
+    )
 
 
 def visible_key_file(settings: Settings) -> Path | None:
@@ -108,7 +114,7 @@ async def list_legacy_keys(
             count += await keys.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
         log.warning(
-            "keys that had opened a tenant without being listed are listed now",
+            "keys that opened a tenant in open mode are now listed",
             label=LEGACY_LABEL,
             keys=count,
         )
@@ -121,7 +127,7 @@ def _read_secret(file: Path) -> str | None:
 
 def _warn_if_open(file: Path) -> None:
     if file.stat().st_mode & 0o077:
-        log.warning("others may read the file of the API key: run chmod 600", file=str(file))
+        log.warning("other users can read the file with the API key: run chmod 600", file=str(file))
 
 
 def _write_secret(file: Path, text: str) -> None:

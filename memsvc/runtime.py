@@ -454,9 +454,7 @@ class Runtime:
         try:
             await asyncio.to_thread(self.services.tokens.load)
         except RuntimeError as error:
-            log.error(
-                "tokens cannot be counted, and calls that count them will fail", fault=str(error)
-            )
+            log.error("cannot count tokens; calls that need a count will fail", fault=str(error))
         await asyncio.to_thread(compile_patterns)
         for tool in self.dispatch.catalogue:
             input_schema(tool)
@@ -552,7 +550,7 @@ def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
         raise SettingsError(
             [
                 (
-                    "settings.mcp.tools.disabled: not all of these are tools; there are:"
+                    "settings.mcp.tools.disabled contains unknown names; the tools are:"
                     f" {', '.join(tool_names)}"
                 )
             ]

@@ -21,11 +21,10 @@ from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings, off_notices
 from memsvc.web_server import claimed, configured, local_host, url_host
 
-OPEN_WARNING: Final = """\
-WARNING: auth.mode is open on an address that other machines reach: everybody who connects is let in, with any key.
-Set auth.mode to listed, or host to 127.0.0.1.
-
-"""
+OPEN_WARNING: Final = (
+    "WARNING: auth.mode is open on an address that other machines can reach: anyone can"
+    " connect with any key.\nSet auth.mode to listed, or host to 127.0.0.1.\n\n"
+)
 
 
 def run(settings: Settings, notify: Notify) -> None:
@@ -147,7 +146,7 @@ def ready_message(
     url = f"http://{url_host(local_host(host))}:{port}"
     server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     snippet = json.dumps({"mcpServers": {"memsvc": server}}, indent=2, ensure_ascii=False)
-    console_line = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
+    console_line = f"Web console: {url}{CONSOLE_PATH}\n" if console else ""
     notice_lines = "".join(f"{notice}\n" for notice in notices)
     warning = OPEN_WARNING if is_open and not is_loopback(host) else ""
     return f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}{notice_lines}For an MCP client:\n\n{snippet}\n"

@@ -84,60 +84,61 @@ _SOURCES: ContextVar[tuple[PydanticBaseSettingsSource, ...]] = ContextVar("sourc
 
 
 class Switch(Options):
-    """One switch."""
+    """A switch for a group of tools."""
 
-    enabled: bool = Field(True, description="whether these tools are there")
+    enabled: bool = Field(True, description="whether these tools are enabled")
 
 
 class AdminSwitch(Switch):
     """Switches of the administrative tools."""
 
     over_mcp: bool = Field(
-        False, description="whether agents see them too, beside REST and commands"
+        False,
+        description="whether MCP clients see them too, in addition to REST and the command line",
     )
 
 
 class ToolSwitches(Options):
-    """Switches of the tools."""
+    """Switches for the groups of tools."""
 
     memory: Switch = Field(
-        Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin"
+        Switch(), description="turn memory: memory_before_turn, memory_after_turn and related tools"
     )
-    file_io: Switch = Field(Switch(), description="files: file_read, file_write and their kin")
+    file_io: Switch = Field(Switch(), description="files: file_read, file_write and related tools")
     whiteboard: Switch = Field(
-        Switch(), description="whiteboards: context_update, whiteboard_get and their kin"
+        Switch(), description="whiteboards: context_update, whiteboard_get and related tools"
     )
     knowledge: Switch = Field(
-        Switch(), description="knowledge: elfmem_remember, elfmem_recall and their kin"
+        Switch(), description="knowledge: elfmem_remember, elfmem_recall and related tools"
     )
     notebook: Switch = Field(
-        Switch(), description="the notebook: read_document, update_document and their kin"
+        Switch(), description="the notebook: read_document, update_document and related tools"
     )
     memories: Switch = Field(
-        Switch(), description="memories: /api/memories, memories_add and their kin"
+        Switch(), description="memories: /api/memories, memories_add and related tools"
     )
     admin: AdminSwitch = Field(
-        AdminSwitch(), description="administration: tenant_usage, tenant_purge and their kin"
+        AdminSwitch(), description="administration: tenant_usage, tenant_purge and related tools"
     )
     mcp_pipe: PipeOptions = Field(PipeOptions(), description="mcp_pipe: several calls in one")
-    find_tool: Switch = Field(Switch(), description="find_tool: the tools that fit a question")
-    disabled: tuple[str, ...] = Field((), description="single tools that are not there, by name")
+    find_tool: Switch = Field(Switch(), description="find_tool: find the right tool for a task")
+    disabled: tuple[str, ...] = Field((), description="names of tools to disable")
 
 
 class McpOptions(Options):
-    """The MCP tools and turn memory."""
+    """Options of the MCP tools and turn memory."""
 
-    tools: ToolSwitches = Field(ToolSwitches(), description="which tools are there")
+    tools: ToolSwitches = Field(ToolSwitches(), description="groups of tools to enable")
     toolset: Toolsets = Field(
         ("agent",),
-        description="the tools that clients list, by sets, unless they or their keys name others;"
-        " all can be called",
+        description="toolsets that clients list by default, unless the request or the key names"
+        " others; tools that are not listed can still be called",
     )
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
 
 class ToolSettings(Options):
-    """Settings that operators of MCP memory tools look for under `settings`."""
+    """Settings of MCP memory tools, under the name `settings` that operators know."""
 
     mcp: McpOptions = Field(McpOptions(), description="the MCP tools")
 
@@ -154,69 +155,64 @@ class Settings(BaseSettings):
     )
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
-    port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any that is free")
+    port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any free port")
     data_dir: Path = Field(
         Path(".memsvc"), description="folder of the embedded PostgreSQL and of the first API key"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the least that is logged"
+        "info", description="minimum log level"
     )
     shutdown_notice_s: float = Field(
         0.0,
         ge=0,
         le=3600,
-        description="how long after SIGTERM new calls are answered while /readyz fails already",
+        description="how long new calls are still answered after SIGTERM, while /readyz already"
+        " fails",
     )
     shutdown_grace_s: float = Field(
-        25.0, ge=0, le=3600, description="how long calls may go on after SIGTERM"
+        25.0, ge=0, le=3600, description="how long running calls may continue after SIGTERM"
     )
-    auth: AuthOptions = Field(AuthOptions(), description="who may call")
-    limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
-    console: ConsoleOptions = Field(
-        ConsoleOptions(), description="web pages for people at /console"
-    )
+    auth: AuthOptions = Field(AuthOptions(), description="authentication")
+    limits: LimitsOptions = Field(LimitsOptions(), description="limits of requests")
+    console: ConsoleOptions = Field(ConsoleOptions(), description="the web console at /console")
     sse: SseOptions = Field(
-        SseOptions(), description="the transport at /sse, for old clients; deprecated"
+        SseOptions(), description="the deprecated transport at /sse, for old clients"
     )
     server_card: ServerCardOptions = Field(
-        ServerCardOptions(), description="what strangers may learn of this server"
+        ServerCardOptions(), description="what the server reveals without a key"
     )
-    audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
+    audit: AuditOptions = Field(AuditOptions(), description="the call log")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
-    metrics: MetricsOptions = Field(
-        MetricsOptions(), description="who may read /metrics", repr=False
-    )
+    metrics: MetricsOptions = Field(MetricsOptions(), description="access to /metrics", repr=False)
     tracing: TracingOptions = Field(
         TracingOptions(), description="OpenTelemetry traces", repr=False
     )
-    worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
+    worker: WorkerOptions = Field(WorkerOptions(), description="background jobs")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
     archives: ArchiveOptions = Field(
-        ArchiveOptions(), description="export and restore of a tenant's memory"
+        ArchiveOptions(), description="export and restore of a tenant's data"
     )
     whiteboard: WhiteboardOptions = Field(
         WhiteboardOptions(), description="whiteboards: a page for each conversation"
     )
     knowledge: KnowledgeOptions = Field(
-        KnowledgeOptions(), description="what agents learn: blocks that fade unless used"
+        KnowledgeOptions(), description="knowledge of agents: blocks that fade unless they are used"
     )
     notebook: NotebookOptions = Field(
-        NotebookOptions(), description="the notebook: a tree of documents a project"
+        NotebookOptions(), description="the notebook: a tree of documents in each project"
     )
     memories: MemoriesOptions = Field(
-        MemoriesOptions(), description="memories: what is known of a user, by id"
+        MemoriesOptions(), description="memories: short statements about a user, each with an id"
     )
     embeddings: EmbeddingOptions = Field(
         EmbeddingOptions(), description="search by meaning", repr=False
     )
     policy: PolicyOptions = Field(
-        PolicyOptions(), description="what may be stored, whichever tool stores it"
+        PolicyOptions(), description="policies for stored content, for all tools"
     )
-    model: ModelOptions = Field(
-        ModelOptions(), description="a model that reads and writes", repr=False
-    )
+    model: ModelOptions = Field(ModelOptions(), description="the language model", repr=False)
     rerank: RerankOptions = Field(
-        RerankOptions(), description="a model that reorders what was found", repr=False
+        RerankOptions(), description="a model that reorders search results", repr=False
     )
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
 
@@ -241,8 +237,7 @@ class Settings(BaseSettings):
                 )
             if heuristic.model != HEURISTIC_MODEL or heuristic.api_key:
                 raise ValueError(
-                    f"{HEURISTIC}.model and {HEURISTIC}.api_key need {HEURISTIC}.base_url beside"
-                    " them"
+                    f"{HEURISTIC}.model and {HEURISTIC}.api_key also need {HEURISTIC}.base_url"
                 )
         return self
 
@@ -288,9 +283,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _owner_needs_application(self) -> Self:
         if self.database.admin_url and not self.database.url:
-            raise ValueError("database.admin_url needs database.url beside it")
+            raise ValueError("database.admin_url also needs database.url")
         if self.database.direct_url and not self.database.url:
-            raise ValueError("database.direct_url needs database.url beside it")
+            raise ValueError("database.direct_url also needs database.url")
         return self
 
 
@@ -324,7 +319,7 @@ class StrictSource(EnvSettingsSource):
             path = name.removeprefix(self.env_prefix.lower()).split("__")
             field = _field(path)
             if field is None or section_of(field) is not None:
-                self.errors.append(f"{variable}: no such setting{_suggest(path)}")
+                self.errors.append(f"{variable}: unknown setting{_suggest(path)}")
             else:
                 found[name] = _json_list(text) if get_origin(field.annotation) is tuple else text
         return found
@@ -385,13 +380,13 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(file.read_bytes())
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read: {error.strerror}"]) from error
+        raise SettingsError([f"cannot read {file}: {error.strerror}"]) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise SettingsError([f"{file}: {where}this is not YAML"]) from error
+        raise SettingsError([f"{file}: {where}invalid YAML"]) from error
     if not isinstance(values, dict | None):
-        raise SettingsError([f"{file}: must hold keys and values"])
+        raise SettingsError([f"{file}: must contain keys and values"])
     return {str(name): value for name, value in _without_empty(values or {}).items()}
 
 
@@ -409,7 +404,7 @@ def with_values(text: str, section: str, values: dict[str, str | int]) -> str:
         if yaml.safe_load(written) == expected:
             return written
     listing = ", ".join(f"{name}: {value}" for name, value in values.items())
-    raise SettingsError([f"{section} must be edited by hand in this file: {listing}"])
+    raise SettingsError([f"edit {section} by hand in this file: {listing}"])
 
 
 def _with_value(text: str, section: str, name: str, value: str) -> str:
@@ -457,7 +452,7 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
 def _error_text(error: ErrorDetails) -> str:
     path = [str(step) for step in error["loc"]]
     if error["type"] == "extra_forbidden":
-        return f"{'.'.join(path)}: no such setting{_suggest(path)}"
+        return f"{'.'.join(path)}: unknown setting{_suggest(path)}"
     field = _field([step for step in path if not step.isdigit()])
     message = validation_message(error)
     message = message[:1].lower() + message[1:]
@@ -482,7 +477,7 @@ def _suggest(path: list[str]) -> str:
     names = {
         name.removeprefix(prefix).split(".")[0] for name in all_names if name.startswith(prefix)
     }
-    return f"; allowed {f'in {prefix[:-1]}' if section else 'here'}: {', '.join(sorted(names))}"
+    return f"; settings {f'in {prefix[:-1]}' if section else 'here'}: {', '.join(sorted(names))}"
 
 
 def _is_section(path: list[str]) -> bool:

@@ -56,9 +56,9 @@ class DocumentFolder:
             try:
                 texts[_id(file)] = file.read_bytes().decode()
             except UnicodeDecodeError:
-                errors.append(f"{file.name} is not UTF-8 and was left alone")
+                errors.append(f"{file.name} is not UTF-8 and was skipped")
             except OSError as error:
-                errors.append(f"{file.name} cannot be read: {error.strerror}")
+                errors.append(f"cannot read {file.name}: {error.strerror}")
         return texts, errors
 
     @contextmanager
@@ -101,18 +101,20 @@ class DocumentFolder:
                 current_hash = self._current_hash(document)
                 if current_hash not in (None, new_hash, written.get(document)):
                     errors.append(
-                        f"{_name(document)} was changed by somebody else and was left as it is"
+                        f"{_name(document)} was changed by another program and was not overwritten"
                     )
                     continue
                 if current_hash != new_hash:
                     self._replace(document, text)
             except OSError as error:
-                errors.append(f"{_name(document)} cannot be written: {error.strerror}")
+                errors.append(f"cannot write {_name(document)}: {error.strerror}")
             else:
                 written[document] = new_hash
         for document in written.keys() - set(document_ids):
             if self._current_hash(document) not in (None, written[document]):
-                errors.append(f"{_name(document)} was changed by somebody else and was not removed")
+                errors.append(
+                    f"{_name(document)} was changed by another program and was not removed"
+                )
             else:
                 (self._folder / _name(document)).unlink(missing_ok=True)
             del written[document]
@@ -247,7 +249,7 @@ class FolderSync:
             if (document := document_id(name)) is not None
         }
         warnings += [
-            f"{name}.md has a name that no document can have"
+            f"the name of {name}.md is not a valid document id"
             for name in found
             if document_id(name) is None
         ]
@@ -262,17 +264,14 @@ class FolderSync:
             where = ", ".join(f"{name} {value}" for name, value in error.details.items())
             raise MemsvcError(
                 error.code,
-                f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message}"
-                f" ({where})",
-                recovery="mend the links in its *.md files, or move them away, and start again",
+                f"cannot load the documents of {FOLDER_VARIABLE}: {error.message} ({where})",
+                recovery="correct the links in its *.md files, or move the files elsewhere, and"
+                " start again",
             ) from error
         self._log(
             [
                 *warnings,
-                *(
-                    f"{name}.md is not linked from root and was left alone"
-                    for name in result.orphans
-                ),
+                *(f"{name}.md is not linked from root and was skipped" for name in result.orphans),
             ]
         )
 
@@ -297,9 +296,9 @@ class FolderSync:
                 texts, names = await self._stale(database, scope)
                 self._log(await asyncio.to_thread(self._folder.write, texts, names))
         except OSError as error:
-            self._log([f"the *.md files cannot be written: {error.strerror}"])
+            self._log([f"cannot write the *.md files: {error.strerror}"])
         except MemsvcError as error:
-            self._log([f"the *.md files are not up to date: {error.message}"])
+            self._log([f"the *.md files are out of date: {error.message}"])
 
     async def _stale(self, database: Database, scope: Scope) -> tuple[dict[str, bytes], list[str]]:
         """Return the texts of documents whose files are stale or missing, and the names of all."""

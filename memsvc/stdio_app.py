@@ -79,8 +79,8 @@ async def opened(
         caller = await parts.authenticator.resolve(text)
         if caller is None:
             recovery = (
-                "set MEMSVC_API_KEY to a key that `memsvc key create` made for this"
-                " database, or to none"
+                "set MEMSVC_API_KEY to a key created for this database with `memsvc key"
+                " create`, or unset it"
             )
             raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
         connection = connection_of(

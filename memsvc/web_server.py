@@ -78,16 +78,19 @@ def _listen_error(host: str, port: int, error: OSError) -> MemsvcError:
     match error.errno:
         case errno.EADDRINUSE:
             reason, recovery = (
-                "is taken by another process",
+                "is in use by another process",
                 "stop that process, or choose another port with --port",
             )
         case errno.EACCES:
             reason, recovery = (
-                "may not be used by this user",
+                "needs permissions that this user does not have",
                 "choose a port above 1023 with --port",
             )
         case _:
-            reason, recovery = "is no address of this machine", "choose another address with --host"
+            reason, recovery = (
+                "is not an address of this machine",
+                "choose another address with --host",
+            )
     return unavailable(f"{url_host(host)}:{port} {reason}", recovery=recovery)
 
 
@@ -181,16 +184,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read as HTTP."""
         del msg
-        self._reject(HTTPStatus.BAD_REQUEST, invalid("this request cannot be understood"))
+        self._reject(HTTPStatus.BAD_REQUEST, invalid("the server cannot parse this request"))
 
     def _too_large(self) -> None:
         limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
-        error = payload_too_large(f"the head of a request may have {limits_text} at the most")
+        error = payload_too_large(f"the head of a request is limited to {limits_text}")
         self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 
     def _on_timeout(self) -> None:
         self._head_timer = None
-        message = f"the head of the request did not come within {self.limits.head_s:g} s"
+        message = f"the head of the request did not arrive within {self.limits.head_s:g} s"
         self._reject(HTTPStatus.REQUEST_TIMEOUT, invalid_content(message))
 
     def _reject(self, status: HTTPStatus, error: MemsvcError) -> None:

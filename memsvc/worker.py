@@ -45,35 +45,42 @@ class WorkerOptions(Options):
     """Options of the worker."""
 
     enabled: bool = Field(
-        True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it"
+        True,
+        description="whether `memsvc serve` also runs jobs; if not, run `memsvc worker` as well",
     )
     concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
     slice_s: float = Field(
-        5.0, gt=0, le=3600, description="how long a job runs before those that wait have their turn"
+        5.0, gt=0, le=3600, description="how long a job runs before waiting jobs get their turn"
     )
     lease_s: float = Field(
-        25.0, ge=1, le=3600, description="after how long a dead worker's job goes to another one"
+        25.0,
+        ge=1,
+        le=3600,
+        description="time after which another worker takes over a dead worker's job",
     )
     poll_s: float = Field(
-        5.0, gt=0, le=300, description="how often the queue is looked at when it says nothing"
+        5.0, gt=0, le=300, description="interval at which the queue is polled without notifications"
     )
     retry_s_max: float = Field(
-        60.0, gt=0, le=3600, description="longest wait between two attempts of a job"
+        60.0, gt=0, le=3600, description="longest delay between two attempts of a job"
     )
     sample_s: float = Field(
-        15.0, gt=0, le=3600, description="how often the backlog is counted for the metrics"
+        15.0, gt=0, le=3600, description="interval at which the backlog is counted for the metrics"
     )
     sweep_s: float = Field(
-        60.0, gt=0, le=86400, description="how often projects are looked through for regular jobs"
+        60.0,
+        gt=0,
+        le=86400,
+        description="interval at which projects are checked for due maintenance jobs",
     )
     port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="port where `memsvc worker` answers /healthz, /readyz and /metrics; 0: none",
+        description="port where `memsvc worker` serves /healthz, /readyz and /metrics; 0: none",
     )
     keep_log_days: float = Field(
-        7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs"
+        7.0, gt=0, le=3650, description="how long the queue keeps its log of finished jobs"
     )
 
 
@@ -191,7 +198,9 @@ class Worker:
                 ) as queries:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again
-                log.warning("the worker lost the queue", error=type(error).__name__)
+                log.warning(
+                    "the worker lost its connection to the queue", error=type(error).__name__
+                )
             pause_s = (
                 0.5 if self._last_event_at != started_at else min(pause_s * 2, RECONNECT_S_MAX)
             )
@@ -291,10 +300,10 @@ class Worker:
         )
         fields = {"job": job.name, "project": ref.scope.project, "code": code.value}
         if code not in RETRYABLE and permanent >= job.attempts_max:
-            log.error("a job failed for good", **fields, exc_info=error)
+            log.error("a job failed permanently", **fields, exc_info=error)
             self._meter.add("memsvc_job_runs_total", job=job.name, status="failed")
             return JobFailedError(code)
-        log.warning("a job will be tried again", **fields, exc_info=error)
+        log.warning("a job will be retried", **fields, exc_info=error)
         self._meter.add("memsvc_job_runs_total", job=job.name, status="retried")
         wait_s = min(2.0 ** min(failures.total(), 30), self._options.retry_s_max)
         return RetryRequested(timedelta(seconds=wait_s * random.uniform(0.75, 1.0)), code.value)  # noqa: S311

@@ -38,5 +38,5 @@ async def test_tables_that_are_open_and_timeouts_that_are_off_are_amiss(
         "ALTER TABLE facts DISABLE ROW LEVEL SECURITY; CREATE POLICY oops ON entries USING (true)"
     )
     assert await amiss() == {
-        "database": "row level security is off or was changed on entries, facts"
+        "database": "row-level security is off or was changed on entries, facts"
     }

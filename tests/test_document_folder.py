@@ -48,9 +48,10 @@ def test_a_file_of_somebody_else_is_neither_written_nor_removed(
     (place / "a.md").write_bytes(b"changed")
     told = folder.write({"mine": b"theirs", "a": b"2"}, ["mine", "a"])
     assert told == [
-        f"{name}.md was changed by somebody else and was left as it is" for name in ("mine", "a")
+        f"{name}.md was changed by another program and was not overwritten"
+        for name in ("mine", "a")
     ]
-    assert folder.write({}, []) == ["a.md was changed by somebody else and was not removed"]
+    assert folder.write({}, []) == ["a.md was changed by another program and was not removed"]
     assert ((place / "mine.md").read_bytes(), (place / "a.md").read_bytes()) == (
         b"mine",
         b"changed",
@@ -82,7 +83,7 @@ def test_a_file_that_is_gone_is_not_known_to_be_written(
 def test_a_name_that_no_file_can_have_is_told(place: Path, folder: DocumentFolder) -> None:
     long = "/" * 100
     (told,) = folder.write({long: b"1", "a": b"2"}, [long, "a"])
-    assert "cannot be written" in told
+    assert "cannot write" in told
     assert _files(place) == {"a.md"}
     assert folder.write({"a": b"3"}, ["a"]) == []
 
@@ -91,4 +92,4 @@ def test_what_is_no_document_is_told(place: Path, folder: DocumentFolder) -> Non
     (place / "binary.md").write_bytes(b"\xff")
     (place / "folder.md").mkdir()
     (place / "other.txt").write_bytes(b"x")
-    assert folder.read() == ({}, ["binary.md is not UTF-8 and was left alone"])
+    assert folder.read() == ({}, ["binary.md is not UTF-8 and was skipped"])

@@ -118,6 +118,6 @@ async def test_a_server_whose_vocabulary_is_damaged_says_so_and_goes_on(
     async with opened(Settings(), database_urls.app, Draining()) as app:
         with structlog.testing.capture_logs() as told:
             await app.warm()
-    assert [(line["log_level"], "install memsvc anew" in line["fault"]) for line in told] == [
+    assert [(line["log_level"], "reinstall memsvc" in line["fault"]) for line in told] == [
         ("error", True)
     ]

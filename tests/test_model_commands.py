@@ -136,7 +136,7 @@ async def test_a_model_that_does_not_answer_as_it_should_changes_nothing(folder:
         assert "MEMSVC_EMBEDDINGS__MODEL" in louder
         assert endpoint.calls == []
     away = ("--config", str(folder.path / "away.yaml"))
-    assert "cannot be read" in await folder.refused("embeddings", "off", *away)
+    assert "cannot read" in await folder.refused("embeddings", "off", *away)
     (folder.path / "a-file").touch()
     nowhere = ("--data-dir", str(folder.path / "a-file"))
     use = ("embeddings", "use", url, "--model", "m")
@@ -260,4 +260,4 @@ def test_a_server_says_at_its_start_what_is_off() -> None:
         notices=off_notices(Settings.model_validate({"embeddings": {"provider": ""}})),
     )
     lines = greeting.splitlines()
-    assert [line.split(":")[0] for line in lines[3:6]] == ["For people", "Embeddings", "Reranker"]
+    assert [line.split(":")[0] for line in lines[3:6]] == ["Web console", "Embeddings", "Reranker"]

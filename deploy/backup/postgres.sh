@@ -1,11 +1,11 @@
 #!/bin/sh
 # Backups of a PostgreSQL that memsvc does not run itself, and its log beside them, from which any later time is restored.
 #
-#   postgres.sh archive FOLDER                  keep the log until told to stop: a service beside the database
-#   postgres.sh backup FOLDER [KEEP]            take a copy and check it; then drop all but KEEP copies, and older log
-#   postgres.sh list FOLDER                     the copies, and the newest segment of the log
-#   postgres.sh restore FOLDER PGDATA [TIME]    make a data folder that PostgreSQL brings to TIME when it is started on it;
-#                                               TIME as 2026-01-31T12:00:00Z, else all that is kept
+#   postgres.sh archive FOLDER                  archive the log until it is stopped; run it as a service beside the database
+#   postgres.sh backup FOLDER [KEEP]            take a backup and check it; then delete all but KEEP backups and older log
+#   postgres.sh list FOLDER                     list the backups and the newest segment of the log
+#   postgres.sh restore FOLDER PGDATA [TIME]    create a data folder that PostgreSQL recovers to TIME at its next start;
+#                                               TIME as 2026-01-31T12:00:00Z, else the end of the log
 #
 # Where the server is: PGHOST, PGPORT, PGUSER, PGPASSFILE and their kin. The role needs LOGIN and REPLICATION, and a line
 # `host replication ROLE ...` in pg_hba.conf. MEMSVC_BACKUP_SLOT names the replication slot (memsvc_archive).
@@ -24,13 +24,13 @@ fail() {
 claim() {
     identity=$(psql --no-psqlrc --no-password --no-align --tuples-only --command IDENTIFY_SYSTEM "dbname=postgres replication=true" |
         cut -d '|' -f 1,2 | tr '|' ' ')
-    [ -n "$identity" ] || fail "the server does not say which database it is"
+    [ -n "$identity" ] || fail "the server does not report the identity of its database"
     mkdir -p "$folder"
     if [ -e "$folder/cluster" ]; then
         [ "$(cat "$folder/cluster")" = "$identity" ] ||
-            fail "$folder holds backups of another database, or of this one before it was restored: name another folder"
+            fail "$folder holds backups of another database, or of this one before a restore: name another folder"
     else
-        [ -z "$(ls -A "$folder")" ] || fail "$folder holds something else than backups"
+        [ -z "$(ls -A "$folder")" ] || fail "$folder contains files other than backups"
         echo "$identity" > "$folder/cluster"
     fi
     mkdir -p "$folder/base"
@@ -58,9 +58,9 @@ backup() {
     pg_verifybackup --quiet "$unfinished/data"
     first=$(first_segment "$unfinished")
     if [ -d "$folder/log" ] && [ ! -e "$folder/log/$first" ] && [ ! -e "$folder/log/$first.partial" ]; then
-        fail "the log in $folder does not reach back to this copy: is postgres.sh archive running?"
+        fail "the log in $folder does not reach back to this backup: check that \`postgres.sh archive\` is running"
     fi
-    [ ! -e "$folder/base/$name" ] || fail "another copy was done in the same second"
+    [ ! -e "$folder/base/$name" ] || fail "another backup was taken in the same second: try again"
     mv "$unfinished" "$folder/base/$name"
     sync
     echo "$folder/base/$name"
@@ -90,11 +90,11 @@ fetch() {
 
 restore() {
     folder=$(cd "$folder" && pwd)
-    case $folder in *[!A-Za-z0-9/._-]*) fail "the name of the folder of backups may have letters, digits, /, ., _ and - alone" ;; esac
-    [ ! -e "$place" ] || rmdir "$place" || fail "$place is not empty: nothing is restored over it"
+    case $folder in *[!A-Za-z0-9/._-]*) fail "the name of the backup folder may only contain letters, digits, /, ., _ and -" ;; esac
+    [ ! -e "$place" ] || rmdir "$place" || fail "$place is not empty: restore into an empty folder"
     wanted=$(echo "$time" | sed -n 's/^\(....\)-\(..\)-\(..\)T\(..\):\(..\):\(..\(\.[0-9]*\)\{0,1\}\)Z$/\1\2\3T\4\5\6/p')
-    [ -z "$time" ] || [ -n "$wanted" ] || fail "a time is written as 2026-01-31T12:00:00Z"
-    [ -z "$time" ] || [ -d "$folder/log" ] || fail "no log is kept in $folder: only its copies can be had, without a time"
+    [ -z "$time" ] || [ -n "$wanted" ] || fail "the time must have the form 2026-01-31T12:00:00Z"
+    [ -z "$time" ] || [ -d "$folder/log" ] || fail "$folder does not contain an archived log: only whole backups can be restored, without a time"
     chosen=
     for name in $(ls "$folder/base" | sort); do
         done_at=${name%Z}
@@ -102,9 +102,9 @@ restore() {
             chosen=$name
         fi
     done
-    [ -n "$chosen" ] || fail "no copy in $folder is that old"
+    [ -n "$chosen" ] || fail "$folder does not contain a backup from before that time"
     unfinished=$place.unfinished
-    [ ! -e "$unfinished" ] || fail "$unfinished is of a restore that is at work or was killed: remove it in that case"
+    [ ! -e "$unfinished" ] || fail "$unfinished belongs to a restore that is running or was killed: if it was killed, remove the folder"
     trap 'rm -rf "$unfinished"' EXIT
     trap 'exit 1' HUP INT TERM
     cp -R "$folder/base/$chosen/data" "$unfinished"
@@ -120,7 +120,7 @@ restore() {
     chmod 700 "$unfinished"
     sync
     mv "$unfinished" "$place"
-    echo "$place is made of $chosen: start PostgreSQL on it"
+    echo "restored $chosen to $place: start PostgreSQL on it"
 }
 
 command=${1:-}
@@ -130,7 +130,7 @@ case $command in
     archive) archive ;;
     backup)
         keep=${3:-}
-        case $keep in *[!0-9]* | 0*) fail "how many copies to keep is a number from 1 on" ;; esac
+        case $keep in *[!0-9]* | 0*) fail "the number of backups to keep must be 1 or greater" ;; esac
         backup
         ;;
     list) list ;;
@@ -141,5 +141,5 @@ case $command in
         [ -n "$place" ] || fail "usage: postgres.sh restore FOLDER PGDATA [TIME]"
         restore
         ;;
-    *) fail "there is no $command: archive, backup, list, restore" ;;
+    *) fail "unknown command $command: use archive, backup, list or restore" ;;
 esac

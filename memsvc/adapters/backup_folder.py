@@ -81,7 +81,7 @@ class Backup:
         except FileNotFoundError:
             first = None
         if first is None:
-            raise invalid_content(f"{self.folder} is no whole backup: its label is damaged")
+            raise invalid_content(f"{self.folder} is not a complete backup: its label is damaged")
         return first[1]
 
 
@@ -103,8 +103,8 @@ def backups_in(folder: Path) -> list[Backup]:
     )
     if not found:
         raise not_found(
-            f"there is no backup in {folder}",
-            recovery="take one: `memsvc db backup`",
+            f"{folder} does not contain a backup",
+            recovery="take one with `memsvc db backup`",
         )
     return found
 

@@ -103,7 +103,7 @@ class HttpEmbedder:
         vectors = [self._vector(one) for one in self._in_order(answer, len(texts))]
         dimensions = self._dimensions or len(vectors[0])
         if any(len(vector) != dimensions for vector in vectors):
-            raise self._endpoint.wrong(f"answered vectors without {dimensions} dimensions")
+            raise self._endpoint.wrong(f"returned vectors without {dimensions} dimensions")
         self._dimensions = dimensions
         return vectors
 
@@ -115,12 +115,12 @@ class HttpEmbedder:
             or len(found) != count
             or not all(isinstance(one, dict) for one in found)
         ):
-            raise self._endpoint.wrong("answered an unexpected number of vectors")
+            raise self._endpoint.wrong("returned the wrong number of vectors")
         numbers = [one.get("index", at) for at, one in enumerate(found)]
         if any(type(number) is not int for number in numbers) or sorted(numbers) != list(
             range(count)
         ):
-            raise self._endpoint.wrong("numbered its vectors wrongly")
+            raise self._endpoint.wrong("returned vectors with wrong indexes")
         by_index = dict(zip(numbers, found, strict=True))
         return [by_index[at].get("embedding") for at in range(count)]
 
@@ -130,10 +130,10 @@ class HttpEmbedder:
             and 0 < len(numbers) <= DIMENSIONS_MAX
             and all(type(number) in (int, float) for number in numbers)
         ):
-            raise self._endpoint.wrong("answered a vector that is not a list of numbers")
+            raise self._endpoint.wrong("returned a vector that is not a list of numbers")
         vector = unit([float(number) for number in numbers])
         if vector is None:
-            raise self._endpoint.wrong("answered a vector whose numbers are not finite or all zero")
+            raise self._endpoint.wrong("returned a vector with infinite values or only zeros")
         return vector
 
 
@@ -218,16 +218,15 @@ class LocalEmbedder:
         path = path or next(iter(sorted((folder / "onnx").glob("*.onnx"))), None)
         if path is None or not (folder / TOKENIZER_FILE).is_file():
             raise invalid(
-                "the folder of the local model has no model.onnx and tokenizer.json",
-                recovery="let embeddings.folder name a sentence-transformers model that was"
-                " exported to ONNX",
+                "the folder of the local model lacks model.onnx or tokenizer.json",
+                recovery="set embeddings.folder to a sentence-transformers model exported to ONNX",
             )
         try:
             runtime: Any = importlib.import_module("onnxruntime")
             tokenizer_module: Any = importlib.import_module("tokenizers")
         except ImportError as error:
             raise invalid(
-                "a local model needs packages that are missing", recovery="install memsvc[local]"
+                "packages for local models are not installed", recovery="install memsvc[local]"
             ) from error
         try:
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -235,7 +234,7 @@ class LocalEmbedder:
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
             raise invalid(
-                "the files of the local model cannot be read", recovery="export the model again"
+                "cannot read the files of the local model", recovery="export the model again"
             ) from error
         _prepare(tokenizer)
         with path.open("rb") as file:
@@ -254,20 +253,20 @@ class LocalEmbedder:
         unknown = sorted(set(self._inputs) - INPUTS)
         if unknown or "input_ids" not in self._inputs:
             raise invalid(
-                "the local model takes other inputs than texts: " + ", ".join(unknown),
-                recovery="let embeddings.folder name a sentence-transformers model",
+                "the local model expects inputs other than texts: " + ", ".join(unknown),
+                recovery="set embeddings.folder to a sentence-transformers model",
             )
         try:
             (vector,) = self._run(["-"])
         # whatever the runtime raises, the model is not one that we can use
         except Exception as error:
             raise invalid(
-                "the local model cannot be run", recovery="export the model again"
+                "the local model does not run", recovery="export the model again"
             ) from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
             raise invalid(
                 f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",
-                recovery="set embeddings.dimensions to 0 or to what the model has",
+                recovery="set embeddings.dimensions to 0 or to the model's own number",
             )
 
     def asks_memory(self, vector: Sequence[float]) -> None:
@@ -286,7 +285,9 @@ class LocalEmbedder:
             with anyio.fail_after(self._options.question_timeout_ms / 1000):
                 (vector,) = await self._in_thread([self._options.question(text)], self._questions)
         except TimeoutError as error:
-            raise unavailable("the local model is too slow just now", retry_after_s=1.0) from error
+            raise unavailable(
+                "the local model is too slow at the moment", retry_after_s=1.0
+            ) from error
         return vector
 
     async def _in_thread(self, texts: list[str], limiter: CapacityLimiter) -> list[list[float]]:
@@ -312,7 +313,8 @@ class LocalEmbedder:
         norm = numpy.linalg.norm(embeddings, axis=1, keepdims=True)
         if embeddings.ndim != 2 or not numpy.isfinite(norm).all() or not norm.all():
             raise MemsvcError(
-                Code.INTERNAL_ERROR, "the local model made a vector that is not finite or all zero"
+                Code.INTERNAL_ERROR,
+                "the local model returned a vector with infinite values or only zeros",
             )
         vectors: list[list[float]] = (embeddings / norm).tolist()
         return vectors

@@ -65,7 +65,7 @@ class Endpoint:
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError:
-            raise self.wrong("answered something that is not JSON") from None
+            raise self.wrong("answered with something other than JSON") from None
 
     def unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
         """Return the error for what may work later."""
@@ -78,7 +78,7 @@ class Endpoint:
         return MemsvcError(
             Code.INTERNAL_ERROR,
             f"the {self._name} endpoint {what}",
-            recovery=recovery or f"check the settings under {self._name}",
+            recovery=recovery or f"check the settings in section {self._name}",
         )
 
     def _check(self, response: httpx2.Response) -> None:
@@ -92,14 +92,14 @@ class Endpoint:
         if status != 200:
             raise self.wrong(f"answered with status {status}")
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise self.wrong("compresses its answers despite the request headers")
+            raise self.wrong("compressed its answer although the request did not allow it")
 
     async def _read(self, response: httpx2.Response, size_bytes_max: int) -> bytes:
         raw = bytearray()
         async for chunk in response.aiter_raw():
             raw += chunk
             if len(raw) > size_bytes_max:
-                raise self.wrong("answered far more than requested")
+                raise self.wrong("returned a much larger answer than requested")
         return bytes(raw)
 
 

@@ -45,7 +45,7 @@ def keys_of(document: bytes) -> dict[str, PublicKey]:
     try:
         listed = orjson.loads(document)["keys"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise NoKeysError("it is no JWKS document") from error
+        raise NoKeysError("it is not a JWKS document") from error
     found: dict[str, PublicKey] = {}
     for one in listed[:KEYS_MAX] if isinstance(listed, list) else ():
         key = _usable(one)
@@ -53,7 +53,7 @@ def keys_of(document: bytes) -> dict[str, PublicKey]:
         if key is not None and isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX:
             found[key_id] = key
     if not found:
-        raise NoKeysError("it holds no key for RS256, ES256 or EdDSA")
+        raise NoKeysError("it has no key for RS256, ES256 or EdDSA")
     return found
 
 
@@ -143,11 +143,11 @@ class Jwks:
             # what reads keys is loaded with the first, and would keep the loop waiting
             self._keys = await asyncio.to_thread(keys_of, await self._document())
             if self._outage:
-                log.info("the keys of the issuer are read again")
+                log.info("the issuer's keys can be read again")
             self._outage = False
         except (NoKeysError, OSError, TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             if not self._outage:
-                log.warning("the keys of the issuer cannot be read", error=type(error).__name__)
+                log.warning("the issuer's keys cannot be read", error=type(error).__name__)
             self._outage = True
         finally:
             self._reading = None
@@ -163,7 +163,7 @@ class Jwks:
                 http.stream("GET", self._location, headers=HEADERS) as response,
             ):
                 if response.status_code != httpx2.codes.OK:
-                    raise NoKeysError("it is not there")
+                    raise NoKeysError("it does not exist")
                 content = b""
                 async for chunk in response.aiter_raw():
                     content += chunk

@@ -107,7 +107,7 @@ class ModelClient:
         )
         self._count(response.usage)
         if not response.text or not response.text.strip():
-            raise self._wrong("answered without a text", ModelOutputError)
+            raise self._wrong("returned an answer without text", ModelOutputError)
         return response.text
 
     async def extract(
@@ -139,10 +139,11 @@ class ModelClient:
             # the clients read answers of any shape unchecked, and break in as many ways
             except Exception as error:
                 if name == "extract" and isinstance(error, UnexpectedModelBehavior):
-                    what = "answered something else than was asked for"
+                    what = "returned an answer in an unexpected format"
                     raise self._wrong(what, ModelOutputError) from error
                 raise self._wrong(
-                    f"answered what its client cannot read ({type(error).__name__})"
+                    "returned an answer that its client library cannot read"
+                    f" ({type(error).__name__})"
                 ) from error
 
     def _translate(self, error: ModelAPIError) -> MemsvcError:
@@ -165,21 +166,21 @@ class ModelClient:
         if isinstance(error, ModelContextWindowExceededError) or (
             status == 400 and _CONTENT_REASON.search(str(body)[:ANSWER_CHARS_READ])
         ):
-            return self._wrong("refuses the text", ModelOutputError)
+            return self._wrong("refused to answer this text", ModelOutputError)
         if status == 400:
             return self._wrong(reason, ModelRefusalError)
-        return self._wrong(reason if status else "answered with an error")
+        return self._wrong(reason if status else "returned an error")
 
     def _settings_error(self, reason: str) -> ModelRefusalError:
         """Return the error for faulty settings, on which work waits as during an outage."""
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
         log.error(
-            "the model's endpoint refuses the key or the model",
+            "the model's endpoint rejects the key or the model",
             section=self._section,
             reason=reason,
         )
-        recovery = f"check {self._section}.api_key and the model's name"
+        recovery = f"check {self._section}.api_key and the name of the model"
         return ModelRefusalError(
             Code.UNAVAILABLE,
             f"the {self._section} endpoint {reason}",
@@ -194,7 +195,7 @@ class ModelClient:
         return kind(
             Code.INTERNAL_ERROR,
             f"the {self._section} endpoint {what}",
-            recovery=f"check the settings under {self._section}",
+            recovery=f"check the settings in section {self._section}",
         )
 
     def _count(self, usage: RequestUsage | RunUsage) -> None:

@@ -39,7 +39,7 @@ async def llm(
     if not options.key and (urlsplit(options.base_url).hostname or "") in _DEFAULT_HOSTS:
         variable = KEYS[options.model.partition(":")[0]]
         raise invalid(
-            f"the model of {section} has no key",
+            f"the model in section {section} has no API key",
             recovery=f"set {section}.api_key or {variable}",
         )
     async with await to_thread.run_sync(_client, options, meter, section) as client:
@@ -51,7 +51,7 @@ def _client(options: ModelOptions, meter: Meter, section: str) -> "ModelClient":
         from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
     except ImportError as error:
         raise invalid(
-            "a model needs packages that are missing",
+            "packages for language models are not installed",
             recovery="install memsvc[model]",
         ) from error
     return ModelClient(options, meter, section)
@@ -105,7 +105,7 @@ class HttpReranker:
             raise unavailable(error.message, recovery=error.recovery) from error
         scores = _scores(answer, len(texts))
         if scores is None:
-            raise self.endpoint.unavailable("answered other results than one score for each text")
+            raise self.endpoint.unavailable("did not return one score for each text")
         return scores
 
 

@@ -23,40 +23,41 @@ _CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
 DEFAULT_API_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 SIGNAL_PATH: Final = "/v1/traces"
-KEY_ABOUT: Final = "key of the endpoint, or where it is: env:NAME, file:PATH; empty: none is sent"
-EMBEDDINGS_OFF: Final = (
-    "off, search goes by words: `memsvc embeddings use bundled` adds meaning, as do openai, ollama,"
-    " a URL and a folder in its place"
+KEY_ABOUT: Final = (
+    "API key of the endpoint, or a reference to it: env:NAME or file:PATH; empty: no key is sent"
 )
-RERANK_OFF: Final = "off, `memsvc reranker use cohere|URL` lets a model reorder what was found"
+EMBEDDINGS_OFF: Final = (
+    "off, search uses words only; to add search by meaning, run `memsvc embeddings use"
+    " bundled` (or openai, ollama, a URL or a folder)"
+)
+RERANK_OFF: Final = "off; `memsvc reranker use cohere|URL` lets a model reorder search results"
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
 
 
 class ModelOptions(Options):
-    """Options of the language model; without one, summaries and facts go by rules."""
+    """Options of the language model; without one, rules find facts and write summaries."""
 
     model: str = Field(
         "",
         max_length=200,
         pattern=r"^(?:(?:openai|openai-chat|anthropic):\S+)?$",
         description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or"
-        " anthropic:NAME; empty: none",
+        " anthropic:NAME; empty: no model",
     )
     base_url: AbsoluteUrl = Field(
         "",
-        description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the"
-        " provider's own",
+        description="URL of a compatible endpoint, with or without /v1; empty: the provider's own",
     )
     api_key: str = Field(
         "",
         repr=False,
-        description="key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
+        description="API key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
     )
     timeout_ms: int = Field(
-        60_000, ge=1, description="how long one answer may take, retries included"
+        60_000, ge=1, description="time limit for one answer, including retries"
     )
     retries: int = Field(
-        2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+        2, ge=0, le=20, description="retries when the endpoint is busy or unreachable"
     )
 
     @property
@@ -106,50 +107,58 @@ def read_key(section: str, text: str) -> str:
     else:
         return text
     if not (key and key.isascii() and key.isprintable()):
-        raise invalid(f"{section}.api_key is {text}, where no key is", recovery="put the key there")
+        raise invalid(
+            f"{section}.api_key refers to {text}, which is not set", recovery="store the key there"
+        )
     return key
 
 
 class EmbeddingOptions(Options):
-    """Options of embeddings; without a provider, recall and search go by words.
+    """Options of embeddings; without a provider, recall and search use words only.
 
-    The bundled encoder reads `chars_max` alone of the others."""
+    The bundled encoder only uses `chars_max` of the other options."""
 
     provider: Literal["", "bundled", "openai", "local"] = Field(
         "bundled",
         description="bundled: the sentence encoder that comes with memsvc; openai: an endpoint"
-        " that speaks OpenAI's embeddings; local: a model in folder; empty: none",
+        " compatible with OpenAI's embeddings API; local: a model in `folder`; empty:"
+        " none",
     )
     base_url: AbsoluteUrl = Field(
-        "https://api.openai.com/v1", description="URL of the endpoint, /embeddings left out"
+        "https://api.openai.com/v1", description="URL of the endpoint, without /embeddings"
     )
     api_key: str = Field("", repr=False, description=KEY_ABOUT)
     model: str = Field(
-        "text-embedding-3-small", min_length=1, max_length=200, description="model to ask for"
+        "text-embedding-3-small", min_length=1, max_length=200, description="name of the model"
     )
     dimensions: int = Field(
-        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: as the model has it"
+        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: the model's own"
     )
-    batch_size: int = Field(32, ge=1, le=2048, description="texts in one request at the most")
+    batch_size: int = Field(32, ge=1, le=2048, description="maximum number of texts in one request")
     chars_max: int = Field(
-        8000, ge=100, le=100_000, description="characters of a text that are read; the rest is cut"
+        8000,
+        ge=100,
+        le=100_000,
+        description="characters of a text that are embedded; the rest is ignored",
     )
     timeout_ms: int = Field(
-        60_000, ge=1, description="how long the vectors of one request may take, retries included"
+        60_000, ge=1, description="time limit for the vectors of one request, including retries"
     )
     question_timeout_ms: int = Field(
-        1500, ge=1, description="how long a search waits for the vector of its question"
+        1500, ge=1, description="time that a search waits for the vector of its question"
     )
     retries: int = Field(
-        4, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach"
+        4, ge=0, le=20, description="retries when the endpoint is busy or unreachable"
     )
     document_prefix: str = Field(
-        "", max_length=1000, description="put before each stored text, such as `passage: `"
+        "", max_length=1000, description="prefix of each stored text, such as `passage: `"
     )
     question_prefix: str = Field(
-        "", max_length=1000, description="put before each question, such as `query: `"
+        "", max_length=1000, description="prefix of each question, such as `query: `"
     )
-    folder: str = Field("", description="folder of the local model: tokenizer.json and model.onnx")
+    folder: str = Field(
+        "", description="folder of the local model, with tokenizer.json and model.onnx"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -182,14 +191,18 @@ class EmbeddingOptions(Options):
 
 
 class RerankOptions(Options):
-    """Options of the reranking of search results by a model."""
+    """Options of the model that reorders search results."""
 
     endpoint: AbsoluteUrl = Field(
-        "", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none"
+        "",
+        description="URL of the rerank API, such as https://api.cohere.com/v2/rerank; empty: no"
+        " reranking",
     )
-    model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
+    model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="name of the model")
     api_key: str = Field("", repr=False, description=KEY_ABOUT)
-    timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
+    timeout_ms: int = Field(
+        6000, ge=1, description="time that a search waits for the reordered results"
+    )
 
 
 class TracingOptions(Options):
@@ -197,25 +210,29 @@ class TracingOptions(Options):
 
     endpoint: AbsoluteUrl = Field(
         "",
-        description=f"URL of an OTLP collector over HTTP, {SIGNAL_PATH} left out or not; empty:"
-        " none",
+        description=f"URL of an OTLP collector over HTTP, with or without {SIGNAL_PATH}; empty: no"
+        " tracing",
     )
     headers: tuple[str, ...] = Field(
-        (), repr=False, description="headers for the collector, each NAME=VALUE; a secret"
+        (), repr=False, description="HTTP headers for the collector, each as NAME=VALUE; secret"
     )
     service_name: str = Field(
-        "memsvc", min_length=1, max_length=200, description="what this service is called in them"
+        "memsvc", min_length=1, max_length=200, description="name of this service in traces"
     )
-    sample_ratio: float = Field(1.0, ge=0, le=1, description="share of the traces that are kept")
+    sample_ratio: float = Field(1.0, ge=0, le=1, description="share of traces to record, 0 to 1")
     timeout_ms: int = Field(
-        5000, ge=1, description="how long the collector may take for a batch, and at the end"
+        5000,
+        ge=1,
+        description="time limit for sending a batch, and for sending the rest at shutdown",
     )
-    flush_every_s: float = Field(2.0, gt=0, le=300, description="how often what waits is sent")
+    flush_every_s: float = Field(
+        2.0, gt=0, le=300, description="interval at which recorded spans are sent"
+    )
     queue_max: int = Field(
         4096,
         ge=1,
         le=1_000_000,
-        description="spans that wait at the most; older ones are lost",
+        description="maximum number of spans waiting to be sent; older ones are dropped",
     )
 
     @field_validator("headers")

@@ -89,7 +89,8 @@ class EmbeddedPostgres:
         """
         if sys.platform == "win32":
             raise EmbeddedPostgresError(
-                "there is no embedded PostgreSQL on Windows: set database.url to a server"
+                "the embedded PostgreSQL does not run on Windows: set database.url to a"
+                " PostgreSQL server"
             )
         with self._folder_errors():
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,8 +147,8 @@ class EmbeddedPostgres:
             with self._start_lock():
                 if self._folder.exists() and any(self._folder.iterdir()):
                     raise conflict(
-                        f"there is a database in {self._folder}",
-                        recovery="name another data folder, or move that one away",
+                        f"{self._folder} already contains a database",
+                        recovery="name another data folder, or move this one elsewhere",
                     )
                 user = server_user_of(self._folder)
                 if user:
@@ -198,9 +199,9 @@ class EmbeddedPostgres:
             except EmbeddedPostgresError as error:
                 if "password authentication failed" in str(error):
                     raise EmbeddedPostgresError(
-                        f"{self._passwords_file} does not belong to the cluster beside it: stop"
-                        " every memsvc on this data folder, delete the file and start again; new"
-                        " passwords are then made"
+                        f"{self._passwords_file} does not belong to the cluster beside it:"
+                        " stop every memsvc on this data folder, delete the file and start"
+                        " again; memsvc then creates new passwords"
                     ) from error
                 if not attempts_left:
                     raise
@@ -217,7 +218,7 @@ class EmbeddedPostgres:
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddedPostgresError(
                 f"{self._passwords_file} is damaged: stop every memsvc on this data folder,"
-                " delete the file and start again; new passwords are then made"
+                " delete the file and start again; memsvc then creates new passwords"
             ) from error
 
     def _write_passwords(self, passwords: Mapping[str, str]) -> None:
@@ -226,9 +227,9 @@ class EmbeddedPostgres:
     def _replace_lost_passwords(self, cluster: PostgresCluster) -> dict[str, str]:
         if cluster.server_is_here():
             raise EmbeddedPostgresError(
-                f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc on"
-                " this data folder, end the server if it is left over, and start again; new"
-                " passwords are then made"
+                f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc"
+                " on this data folder, stop PostgreSQL if it is still running, and start"
+                " again; memsvc then creates new passwords"
             )
         passwords = setup.new_passwords()
         # Only then the file: a crash in between leaves it missing, and the next start runs this
@@ -246,8 +247,8 @@ class EmbeddedPostgres:
                 if time.monotonic() > deadline:
                     raise EmbeddedPostgresError(
                         "another memsvc has been starting or stopping PostgreSQL in"
-                        f" {self._folder} for {LOCK_WAIT_S:.0f} s: see its log, or end that"
-                        " process, and try again"
+                        f" {self._folder} for {LOCK_WAIT_S:.0f} s: read its log or end that"
+                        " process, then try again"
                     )
                 time.sleep(POLL_S)
             yield
@@ -279,11 +280,11 @@ class EmbeddedPostgres:
                 advice = setup.DISK_FULL_ADVICE
             elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 advice = (
-                    "make it writable for the user that memsvc runs as, or set"
-                    " MEMSVC_DATA_DIR to another folder"
+                    "make it writable for the user that runs memsvc, or set MEMSVC_DATA_DIR"
+                    " to another folder"
                 )
             else:
-                advice = "it must be a folder on a local disk; set MEMSVC_DATA_DIR to another one"
+                advice = "use a folder on a local disk; set MEMSVC_DATA_DIR to another one"
             raise EmbeddedPostgresError(
                 f"cannot use the data folder {self._data_dir} ({error}): {advice}"
             ) from error

@@ -76,7 +76,7 @@ class Backups:
         self._extra_files = extra_files
         self._server = EmbeddedPostgres(self._data_dir, statement_timeout_ms=statement_timeout_ms)
         if "\n" in str(self.folder):
-            raise invalid("the name of a folder of backups is one line")
+            raise invalid("the name of a backup folder must be a single line")
 
     def archive(self) -> Backup:
         """Archive the log here from now on, starting with a copy, and restart the server.
@@ -117,12 +117,13 @@ class Backups:
         backups = backups_in(self.folder)
         if until is not None and not (self.folder / LOG).is_dir():
             raise not_found(
-                f"no log is kept in {self.folder}: only its backups can be had, without --at",
+                f"{self.folder} does not contain an archived log: only whole backups can be"
+                " restored, without --at",
             )
         candidates = [one for one in backups if until is None or one.ended_at <= until]
         if not candidates:
             oldest = backups[0].ended_at.isoformat()
-            raise not_found(f"the oldest backup in {self.folder} was done at {oldest}")
+            raise not_found(f"the oldest backup in {self.folder} was finished at {oldest}")
         self._server.create_from(
             lambda place, user: self._replay(candidates[-1], until, place, user)
         )
@@ -149,8 +150,8 @@ class Backups:
             last = _LAST_CHANGE.search(str(error))
             raise not_found(
                 f"the log in {self.folder} ends before that time"
-                + (f", with a change of {last[1]} UTC" if last else ""),
-                recovery="leave --at out to take all that there is",
+                + (f", at {last[1]} UTC" if last else ""),
+                recovery="omit --at to restore everything that is archived",
             ) from error
         finally:
             if cluster.server_is_here():
@@ -167,7 +168,7 @@ class Backups:
         """Yield the running cluster of the data folder."""
         folder = self._data_dir / "postgres"
         if not folder.exists():
-            raise not_found(f"there is no database in {self._data_dir}")
+            raise not_found(f"{self._data_dir} does not contain a database")
         self._password = urlsplit(self._server.start().superuser_url).password or ""
         try:
             yield PostgresCluster(folder, server_user_of(folder))
@@ -181,19 +182,19 @@ class Backups:
         known = self.folder / CLUSTER_FILE
         # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
-            raise conflict(f"{self.folder} holds something else than backups")
+            raise conflict(f"{self.folder} contains files other than backups")
         user = server_user_of(self._data_dir / "postgres")
         with locked(self.folder):
             identity = _identity(cluster)
             if known.exists() and known.read_text("utf-8").strip() != identity:
                 raise conflict(
-                    f"{self.folder} holds backups of another database, or of this one before it"
-                    " was restored",
+                    f"{self.folder} contains backups of another database, or of this one"
+                    " before a restore",
                     recovery="name another folder",
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
                 raise conflict(
-                    f"{self.folder} holds backups already",
+                    f"{self.folder} already contains backups",
                     recovery="name a new folder",
                 )
             if user:
@@ -236,8 +237,8 @@ class Backups:
         while not (self.folder / LOG / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL does not keep its log in {self.folder / LOG}: see what it"
-                    f" says\n{cluster.log_tail()}"
+                    f"PostgreSQL cannot archive its log to {self.folder / LOG}; its last"
+                    f" messages are:\n{cluster.log_tail()}"
                 )
             time.sleep(POLL_S)
 
@@ -261,14 +262,14 @@ def _identity(cluster: PostgresCluster) -> str:
     """Return the cluster's id and its timeline: each restore starts another one."""
     found = _IDENTITY.search(cluster.run("pg_controldata", "-D", "."))
     if found is None:
-        raise EmbeddedPostgresError("pg_controldata does not say which cluster this is")
+        raise EmbeddedPostgresError("pg_controldata does not report the identity of this cluster")
     return f"{found[1]} {found[2]}"
 
 
 def _check(data: Path, cluster: PostgresCluster) -> None:
     """Read a whole copy, its log too; INVALID_CONTENT where it is not as it was written."""
     if found := find_errors(data):
-        raise invalid_content(f"{data} is no whole copy: {found}")
+        raise invalid_content(f"{data} is not a complete copy: {found}")
     wal = wal_range(data)
     where = (f"--path={data / 'pg_wal'}", f"--timeline={wal.timeline}")
     cluster.run("pg_waldump", "--quiet", *where, f"--start={wal.start}", f"--end={wal.end}")
@@ -333,10 +334,10 @@ def find_errors(data: Path) -> str | None:
         if not path.is_file():
             return f"{name} is missing"
         if path.stat().st_size != file["Size"]:
-            return f"{name} has another size"
+            return f"{name} has the wrong size"
         with path.open("rb") as content:
             if hashlib.file_digest(content, "sha256").hexdigest() != file["Checksum"]:
-                return f"{name} has another content"
+                return f"{name} has the wrong content"
     return None
 
 

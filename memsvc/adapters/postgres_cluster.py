@@ -47,7 +47,7 @@ class PostgresCluster:
         """Run initdb in another folder and rename it, which an interrupted start survives."""
         if self._folder.exists() and any(self._folder.iterdir()):
             raise EmbeddedPostgresError(
-                f"{self._folder} holds no PostgreSQL cluster: move it away and start again"
+                f"{self._folder} is not a PostgreSQL cluster: move it elsewhere and start again"
             )
         self.remove_temporary()
         # A name of its own: the initdb of a killed start may still be writing to that start's
@@ -70,14 +70,14 @@ class PostgresCluster:
         version = (self._folder / "PG_VERSION").read_text().strip()
         if version != setup.MAJOR_VERSION:
             raise EmbeddedPostgresError(
-                f"{self._folder} was made by PostgreSQL {version} and this memsvc carries"
-                f" {setup.MAJOR_VERSION}: export with the memsvc that made it and import into a"
-                " new data folder"
+                f"{self._folder} was created by PostgreSQL {version}, but this memsvc"
+                f" contains version {setup.MAJOR_VERSION}: export with the memsvc version"
+                " that created it, then restore into a new data folder"
             )
         if self._folder.stat().st_uid != (self._user.user_id if self._user else os.geteuid()):
             raise EmbeddedPostgresError(
-                f"{self._folder} belongs to another user: run memsvc as the user who made the"
-                " data folder"
+                f"{self._folder} belongs to another user: run memsvc as the user who created"
+                " the data folder"
             )
 
     def socket_dir(self) -> Path:
@@ -100,9 +100,9 @@ class PostgresCluster:
             or status.st_mode & 0o077
         ):
             raise EmbeddedPostgresError(
-                f"{self._folder} is too long a path for a socket, and {folder}, to be used"
-                " instead, belongs to somebody else: choose a shorter data folder or remove that"
-                " one"
+                f"the path {self._folder} is too long for a socket, and the alternative,"
+                f" {folder}, belongs to another user: use a data folder with a shorter path,"
+                f" or remove {folder}"
             )
         return folder
 
@@ -118,8 +118,8 @@ class PostgresCluster:
         while not (self._status() == "ready" and _is_listening(socket_dir)):
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL in {self._folder} was not ready within {START_WAIT_S:.0f} s; it"
-                    " may still be recovering from a crash: try again, or see its"
+                    f"PostgreSQL in {self._folder} did not start within {START_WAIT_S:.0f}"
+                    " s; it may still be recovering from a crash: try again, or read its"
                     f" log.\n{self.log_tail()}"
                 )
             if self.server_is_here() or _is_listening(
@@ -135,7 +135,7 @@ class PostgresCluster:
         while self._status() != "ready":
             if not self.server_is_here():
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL could not bring the backup up to date.\n{self.log_tail()}"
+                    f"PostgreSQL could not replay the log of the backup.\n{self.log_tail()}"
                 )
             time.sleep(POLL_S)
 

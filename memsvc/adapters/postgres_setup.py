@@ -179,8 +179,9 @@ def _system_user() -> "pwd.struct_passwd":
             subprocess.run(command, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise EmbeddedPostgresError(
-                f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be added:"
-                " add it, run memsvc as an ordinary user, or set database.url to a server"
+                f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be"
+                " created: create it, run memsvc as an ordinary user, or set database.url"
+                " to a server"
             ) from error
     return pwd.getpwnam(SYSTEM_USER)
 

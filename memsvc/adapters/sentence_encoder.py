@@ -111,8 +111,8 @@ def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
             if sha256(file.read()).hexdigest() != digest:
                 raise MemsvcError(
                     Code.INTERNAL_ERROR,
-                    f"the sentence encoder's file {name} is not the one that memsvc was made with",
-                    recovery="install the packages of the lock file again",
+                    f"the sentence encoder's file {name} is not the version that memsvc needs",
+                    recovery="reinstall the packages in the lock file",
                 )
     encoder = import_module(PACKAGE).USE(threads=1)
     encoder.encode(["-"])

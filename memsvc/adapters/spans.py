@@ -217,7 +217,7 @@ class _Session(requests.Session):
         try:
             response = super().request(*args, **kwargs | {"headers": self._own_headers})
         except requests.RequestException as error:
-            self.outcome = f"out of reach ({type(error).__name__})"
+            self.outcome = f"cannot be reached ({type(error).__name__})"
             raise
         self.outcome = f"answered with status {response.status_code}"
         return response
@@ -248,9 +248,9 @@ class _Exporter(SpanExporter):
         result: SpanExportResult = self._client.export(spans)
         is_down = result is not SpanExportResult.SUCCESS
         if is_down and not self._is_down:
-            log.warning("the collector of traces takes none", reason=self._session.outcome)
+            log.warning("the trace collector rejects spans", reason=self._session.outcome)
         elif self._is_down and not is_down:
-            log.info("the collector of traces takes them again")
+            log.info("the trace collector accepts spans again")
         self._is_down = is_down
         outcome = "lost" if is_down else "sent"
         self._meter.add("memsvc_trace_spans_total", len(spans), outcome=outcome)
@@ -297,4 +297,4 @@ class _Processor(BatchSpanProcessor):
             await to_thread.run_sync(thread.join, self._options.timeout_ms / 1000)
         if self.waiting:
             self._meter.add("memsvc_trace_spans_total", self.waiting, outcome="lost")
-            log.warning("spans were lost at the end", spans=self.waiting)
+            log.warning("spans were lost at shutdown", spans=self.waiting)

@@ -87,21 +87,22 @@ def _load_token_ids() -> dict[bytes, int]:
     try:
         archive_bytes = files(__package__).joinpath(ENCODING_FILE).read_bytes()
     except FileNotFoundError as error:
-        raise RuntimeError(f"{ENCODING_FILE} is missing; install memsvc anew") from error
+        raise RuntimeError(f"{ENCODING_FILE} is missing; reinstall memsvc") from error
     except OSError as error:
         raise RuntimeError(
-            f"{ENCODING_FILE} cannot be read: {error.strerror} (errno {error.errno})"
+            f"cannot read {ENCODING_FILE}: {error.strerror} (errno {error.errno})"
         ) from error
     try:
         raw = gzip.decompress(archive_bytes)
     except (OSError, EOFError, zlib.error) as error:
         raise RuntimeError(
-            f"{ENCODING_FILE} is damaged: {len(archive_bytes)} bytes, not whole gzip; install"
-            " memsvc anew"
+            f"{ENCODING_FILE} is damaged: its {len(archive_bytes)} bytes are not a complete"
+            " gzip file; reinstall memsvc"
         ) from error
     if hashlib.sha256(raw).hexdigest() != SHA256:
         raise RuntimeError(
-            f"{ENCODING_FILE} is damaged: its SHA-256 is not the published one; install memsvc anew"
+            f"{ENCODING_FILE} is damaged: its SHA-256 differs from the published one;"
+            " reinstall memsvc"
         )
     words = raw.split()
     return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

@@ -37,8 +37,8 @@ def _traces(options: TracingOptions, meter: Meter, version: str) -> "OtelTracer"
         from memsvc.adapters.spans import OtelTracer  # noqa: PLC0415
     except ImportError as error:
         missing = (
-            "tracing.endpoint: traces need packages that are missing; install"
-            " memsvc[tracing], or leave it empty"
+            "tracing.endpoint: the packages for tracing are not installed; install"
+            " memsvc[tracing], or leave the setting empty"
         )
         raise SettingsError([missing]) from error
     return OtelTracer(options, meter, version)

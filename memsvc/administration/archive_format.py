@@ -128,20 +128,20 @@ def manifest_of(content: bytes, revision: str) -> ArchiveManifest:
     database, whose schema `revision` is given.
     """
     too_new = invalid_content(
-        "this archive was made by a newer memsvc",
-        recovery="restore it with that version, or a newer one",
+        "this archive was written by a newer version of memsvc",
+        recovery="restore it with that version or a later one",
     )
     try:
         if _Format.model_validate_json(content).format > FORMAT:
             raise too_new
         found = ArchiveManifest.model_validate_json(content)
     except ValidationError as error:
-        raise wrong(MANIFEST, "tells of no archive") from error
+        raise wrong(MANIFEST, "does not describe an archive") from error
     known = _REVISION.match(found.schema_revision) is not None
     if known and found.schema_revision > revision:
         raise too_new
     if found.format < 1 or not known or found.projects != sorted(set(found.projects)):
-        raise wrong(MANIFEST, "tells of no archive")
+        raise wrong(MANIFEST, "does not describe an archive")
     return found
 
 
@@ -150,7 +150,7 @@ def end_of(content: bytes) -> End:
     try:
         return End.model_validate_json(content)
     except ValidationError as error:
-        raise wrong(END, "does not say what was in the archive") from error
+        raise wrong(END, "does not describe the contents of the archive") from error
 
 
 _INTEGER_BITS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
@@ -195,15 +195,15 @@ def _encoded(value: Any) -> Any:
 def lines(content: bytes, member: str) -> list[dict[str, Any]]:
     """Return the objects of a member, one per line. INVALID_CONTENT names the line."""
     if not content.endswith(b"\n"):
-        raise wrong(member, "does not end with a line")
+        raise wrong(member, "does not end with a line break")
     found = []
     for number, one in enumerate(content[:-1].split(b"\n"), 1):
         try:
             value = orjson.loads(one)
         except orjson.JSONDecodeError as error:
-            raise wrong(member, f"line {number} is no JSON") from error
+            raise wrong(member, f"line {number} is not JSON") from error
         if not isinstance(value, dict):
-            raise wrong(member, f"line {number} is no object")
+            raise wrong(member, f"line {number} is not an object")
         found.append(value)
     return found
 
@@ -229,11 +229,11 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Arc
     found = []
     for number, row in enumerate(objects, 1):
         if row.keys() != set(names):
-            raise wrong(member, f"line {number} has other columns than the first")
+            raise wrong(member, f"line {number} has other columns than the first line")
         try:
             found.append(tuple(parse(row[name]) for name, parse in parse_columns))
         except InvalidValueError as error:
-            raise wrong(member, f"line {number} holds no {error}") from None
+            raise wrong(member, f"line {number} has no valid {error}") from None
     return ArchiveRows(table, names, found)
 
 
@@ -258,11 +258,11 @@ def _parser(table: str, column: Column) -> Callable[[Any], Any]:
         try:
             parsed = parse(value)
         except InvalidValueError:
-            raise InvalidValueError(f"{column.type} that can be kept for {column.name}") from None
+            raise InvalidValueError(f"{column.type} for {column.name}") from None
         if column.type == "jsonb" and not is_valid(table, column.name, parsed):
-            raise InvalidValueError(f"JSON of the shape that {column.name} has")
+            raise InvalidValueError(f"JSON for {column.name}")
         if minimum is not None and parsed < minimum:
-            raise InvalidValueError(f"number of an entry for {column.name}")
+            raise InvalidValueError(f"entry number for {column.name}")
         return parsed
 
     return checked

@@ -61,11 +61,11 @@ def expand(archive: BinaryIO, bytes_max: int) -> Callable[[int], bytes]:
         try:
             found = source.read(size_bytes)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise invalid_content("the archive cannot be expanded, or ends too early") from error
+            raise invalid_content("the archive cannot be decompressed, or is incomplete") from error
         left_bytes -= len(found)
         if left_bytes < 0:
             raise payload_too_large(
-                f"an archive may hold {bytes_max} bytes when it is expanded",
+                f"an archive is limited to {bytes_max} bytes after decompression",
                 recovery="raise archives.expanded_bytes_max, or export project by project",
             )
         return found
@@ -109,7 +109,7 @@ class ArchiveMembers:
     def content(self, member: tar.Member, bytes_max: int) -> bytes:
         """Return the content of a member. PAYLOAD_TOO_LARGE if it exceeds the limit of its kind."""
         if member.size_bytes > bytes_max:
-            raise payload_too_large(f"{member.name} may hold {bytes_max} bytes")
+            raise payload_too_large(f"{member.name} is limited to {bytes_max} bytes")
         return self.read(member.size_bytes)
 
     def read(self, size_bytes: int) -> bytes:
@@ -124,37 +124,35 @@ class ArchiveMembers:
 
     def _close(self) -> None:
         if self._reader.left_bytes:
-            raise wrong(str(self._name), "holds more than it should")
+            raise wrong(str(self._name), "is longer than it should be")
         self._digests.append(f"{self._hash.hexdigest()}  {self._name}\n".encode())
         self._members += 1
 
     def _member(self) -> tar.Member:
         member = self._reader.member()
         if member is None:
-            raise invalid_content(f"the archive ends without {END}: it is not whole")
+            raise invalid_content(f"the archive is incomplete: {END} is missing at its end")
         return member
 
     def _check(self, member: tar.Member) -> None:
         """Check that this member holds the sums of the members so far."""
         content = b"".join(self._digests)
         if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
-            raise wrong(member.name, "stands where the checksums of the members before it belong")
+            raise wrong(member.name, "is in the place of the checksums of the preceding members")
         if self._reader.read_bytes(member.size_bytes) != content:
-            raise wrong(
-                member.name, "a member before it is not what it was when the archive was made"
-            )
+            raise wrong(member.name, "a preceding member does not match its checksum")
         self._checksums.append(hashlib.sha256(content).hexdigest())
         self._digests.clear()
 
     def _check_end(self, member: tar.Member) -> None:
         if self._digests:
-            raise wrong(END, "stands before the checksums of all members")
+            raise wrong(END, "precedes the checksums of the other members")
         if member.size_bytes > HEAD_BYTES_MAX:
             raise wrong(END, "is too large")
         self.end = end_of(self._reader.read_bytes(member.size_bytes))
         expected = (self.end.members, self.end.content_bytes, self.end.checksums)
         if expected != (self._members, self._content_bytes, self._checksums):
-            raise wrong(END, "tells of other members than there are")
+            raise wrong(END, "lists other members than the archive contains")
         if self._reader.member() is not None:
             raise wrong(END, "is not the last member")
 
@@ -228,17 +226,17 @@ class TenantArchiveReader:
                 or table not in ORDER
                 or (table == CALLS and not manifest.calls)
             ):
-                raise wrong(member.name, "is not what the manifest tells of")
+                raise wrong(member.name, "is not listed in the manifest")
             position = (manifest.projects.index(project), ORDER.index(table))
             part = part + 1 if position == current else 1
             if position < current or member.name != rows_name(project, table, part):
-                raise wrong(member.name, "is not the member that belongs here")
+                raise wrong(member.name, "is not the expected member")
             current = position
             projects.add(project)
             content = members.content(member, ROWS_BYTES_MAX)
             # parsed they would take many times as much
             if len(content) > ROWS_BYTES and content.count(b"\n") > 1:
-                raise wrong(member.name, "holds more rows than belong in one member")
+                raise wrong(member.name, "has more rows than one member may have")
             objects = archive_format.lines(content, member.name)
             row_counts[table] += len(objects)
             if table == "files":
@@ -250,9 +248,9 @@ class TenantArchiveReader:
                 yield RowsStep(project, archive_format.rows(definition, objects, member.name))
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
-            raise wrong(END, "tells of other rows than there are")
+            raise wrong(END, "has another number of rows than the archive states")
         if projects != {*manifest.projects}:
-            raise wrong(MANIFEST, "tells of a project of which nothing is there")
+            raise wrong(MANIFEST, "names a project that has no data in the archive")
 
     def _files(
         self, project: str, objects: list[dict[str, Any]], member: Member, members: ArchiveMembers
@@ -277,7 +275,7 @@ class TenantArchiveReader:
         for row, stream in all_streams:
             expected = Member(stream_name(project, row, stream), stream.size_bytes)
             if members.next() != expected:
-                raise wrong(expected.name, "is not there where it belongs, or has another size")
+                raise wrong(expected.name, "is missing in its place, or has another size")
             start = 0
             for block in stream.blocks:
                 content = members.read(block.size_bytes)
@@ -303,8 +301,8 @@ def _first(members: ArchiveMembers) -> Member:
         first = None
     if first is None or first.name != MANIFEST:
         raise invalid_content(
-            "this is no memsvc archive: it does not begin with a manifest",
-            recovery="send what `memsvc export` or GET /api/archive wrote",
+            "this is not a memsvc archive: it does not begin with a manifest",
+            recovery="send an archive written by `memsvc export` or GET /api/archive",
         )
     return first
 
@@ -312,18 +310,18 @@ def _first(members: ArchiveMembers) -> Member:
 def _project_and_table(member: Member) -> tuple[str, str]:
     found = _PART.match(member.name)
     if found is None:
-        raise wrong("the archive", "a member has a name that memsvc does not give")
+        raise wrong("the archive", "a member has a name that memsvc does not use")
     # only a project named by dots alone is encoded in names
     return found[1].replace("%2E", "."), found[2]
 
 
 def _streams(value: Any, member: Member) -> list[ExportStream]:
     if type(value) is not list:
-        raise wrong(member.name, "a file has no streams")
+        raise wrong(member.name, "a file has no content streams")
     try:
         return [_stream(one) for one in value]
     except (TypeError, KeyError, ValueError, archive_format.InvalidValueError) as error:
-        raise wrong(member.name, "a stream of a file is none") from error
+        raise wrong(member.name, "a stream does not belong to a file") from error
 
 
 def _stream(value: Any) -> ExportStream:
@@ -363,10 +361,10 @@ def _check_file(row: Mapping[str, Any], streams: Sequence[ExportStream], member:
     except MemsvcError:
         is_allowed = False
     if not is_allowed:
-        raise wrong(member.name, "a file stands where no file may")
+        raise wrong(member.name, "a file is in a place where files are not allowed")
     current = [one for one in streams if one.stream == row["stream"]]
     same_size = all(one.size_bytes == row["size_bytes"] for one in current)
     if any(one.first_revision < 1 for one in streams) or not same_size:
-        raise wrong(member.name, "a file has another size than its content")
+        raise wrong(member.name, "the size of a file differs from its content")
     if row["deleted_at"] is None and len(current) != 1:
         raise wrong(member.name, "a file has no content")

@@ -64,16 +64,18 @@ class ProjectContent:
 
 
 class RestoredProject(Result):
-    project: str = Field(description="its name in the archive")
-    into: str = Field(description="the project that it went to")
-    rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
+    project: str = Field(description="name of the project in the archive")
+    into: str = Field(description="project that it was restored into")
+    rows: dict[str, int] = Field(
+        description="rows that were restored or, in a check, would be; as in archive_export"
+    )
     occupied: bool = Field(
         False,
-        description="of a check: something else is there already, so that a restore into it is"
+        description="for a check: whether the project is not empty, so that a restore would be"
         " refused",
     )
     written: bool = Field(
-        description="false where it came from this very archive before, and nothing was changed"
+        description="false if this archive was restored here before and nothing was changed"
     )
 
 
@@ -133,7 +135,7 @@ class ArchiveRestore:
                 occupied = {state.project for state in states if state.occupied}
                 if occupied and not check_only:
                     raise conflict(
-                        f"the project {into[min(occupied)]} holds something already",
+                        f"the project {into[min(occupied)]} is not empty",
                         recovery="restore into another project, or purge this one first",
                     )
                 if check_only:
@@ -170,8 +172,8 @@ class ArchiveRestore:
         for project, content in contents.items():
             if content.caller_bytes > self.allowed.project_bytes_max:
                 raise quota_exceeded(
-                    f"a project's files may hold {self.allowed.project_bytes_max} bytes, and those"
-                    f" of {project} hold {content.caller_bytes}",
+                    f"the files of a project are limited to {self.allowed.project_bytes_max}"
+                    f" bytes, and {project} has {content.caller_bytes}",
                     recovery="raise files.project_bytes_max",
                 )
 
@@ -269,7 +271,7 @@ async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
         if not many:
             await project_tx.lock(Lock("project", ""))
         if await export.is_closed(project_tx):
-            raise resource_busy("this project is being purged just now", retry_after_s=2.0)
+            raise resource_busy("this project is being purged at the moment", retry_after_s=2.0)
 
 
 def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, ProjectContent]]:
@@ -293,8 +295,9 @@ def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, 
                 jobs_left -= len(step.rows.rows)
                 if jobs_left < 0:
                     raise payload_too_large(
-                        f"an archive may hold {JOBS_MAX} jobs that wait",
-                        recovery="export again once fewer wait, or project by project",
+                        f"an archive is limited to {JOBS_MAX} waiting jobs",
+                        recovery="export again when fewer jobs wait, or export one project at a"
+                        " time",
                     )
                 content.jobs.update(_pairs(step.rows))
     return manifest, {name: contents[name] for name in manifest.projects}
@@ -310,12 +313,14 @@ def _targets(manifest: ArchiveManifest, scope: Scope) -> dict[str, str]:
     if scope.project != ALL_PROJECTS:
         if len(manifest.projects) != 1:
             raise invalid(
-                f"there are {len(manifest.projects)} projects in this archive, and one was named"
-                " to restore it into",
-                recovery="name none: each goes where it came from",
+                "a target project was named, but this archive contains"
+                f" {len(manifest.projects)} projects",
+                recovery="omit the project: each is then restored under its own name",
             )
         return {manifest.projects[0]: scope.project}
     for project in manifest.projects:
         if scope.allowed_projects is not None and project not in scope.allowed_projects:
-            raise permission_denied("this key may not touch every project of this archive")
+            raise permission_denied(
+                "this key does not have access to every project of this archive"
+            )
     return {project: project for project in manifest.projects}

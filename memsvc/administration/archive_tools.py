@@ -291,58 +291,64 @@ def _stream(stream: ExportStream) -> dict[str, Any]:
 class ArchiveOptions(Options):
     """Limits of archives.
 
-    Each is in the folder for temporary files (TMPDIR) until it is read or sent.
-    """
+    Each archive is stored in the folder for temporary files (TMPDIR) until it is read or sent."""
 
     archive_bytes_max: int = Field(
-        4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent"
+        4 * 2**30, ge=1024, description="maximum size of an uploaded archive, in bytes"
     )
     expanded_bytes_max: int = Field(
-        16 * 2**30, ge=1024, description="the same when it is expanded, in bytes"
+        16 * 2**30,
+        ge=1024,
+        description="maximum size of an uploaded archive after decompression, in bytes",
     )
     export_bytes_max: int = Field(
         16 * 2**30,
         ge=1024,
-        description="an archive that is made, in bytes as it is sent; it is on disk until then",
+        description="maximum size of a created archive, in bytes; it is stored on disk until it has"
+        " been sent",
     )
     at_once_max: int = Field(
         2,
         ge=1,
         le=100,
-        description="exports and restores at once in one process; one tenant has one less, if not"
-        " one",
+        description="exports and restores that one process runs at once; one tenant may use all but"
+        " one of them",
     )
     idle_s_max: float = Field(
         60.0,
         gt=0,
-        description="how long a restore waits for more of its archive, and an export for it to be"
-        " taken",
+        description="time limit for the next part of an upload to arrive, or of a download to be"
+        " read",
     )
 
 
 class ExportedProject(Result):
-    project: str = Field(description="its name")
+    project: str = Field(description="name of the project")
     rows: dict[str, int] = Field(
-        description="rows by table; content_bytes: what files hold and held, in bytes"
+        description="rows by table; content_bytes is the size of all present and past files, in"
+        " bytes"
     )
 
 
 class ArchiveExportResult(Result):
-    format: int = Field(description="the version of the format that archives are made in")
-    projects: list[ExportedProject] = Field(description="what an archive would hold now")
+    format: int = Field(description="format version of the archives that are written")
+    projects: list[ExportedProject] = Field(description="contents of an archive written now")
     path: str = Field(
-        description="where to GET the archive with the same arguments, under this server's URL"
+        description="path from which to GET the archive with the same arguments, under this"
+        " server's URL"
     )
 
 
 class ArchiveImportResult(Result):
-    path: str = Field(description="where to POST an archive as the body, under this server's URL")
-    format_max: int = Field(description="the newest version of the format that is read here")
-    archive_bytes_max: int = Field(description="what such a body may hold, in bytes")
-    archive: UUID | None = Field(None, description="the archive's id")
-    made_at: str | None = Field(None, description="when it was made")
-    checked_only: bool = Field(False, description="whether nothing was to be written")
-    projects: list[RestoredProject] = Field([], description="what became of each of its projects")
+    path: str = Field(
+        description="path to which to POST an archive as the body, under this server's URL"
+    )
+    format_max: int = Field(description="newest format version that can be read")
+    archive_bytes_max: int = Field(description="maximum size of the body, in bytes")
+    archive: UUID | None = Field(None, description="id of the archive")
+    made_at: str | None = Field(None, description="creation time")
+    checked_only: bool = Field(False, description="true if this was a check that wrote nothing")
+    projects: list[RestoredProject] = Field([], description="result for each of its projects")
 
 
 @frozen
@@ -384,7 +390,9 @@ class ArchiveTransfer:
         limit = self.options.at_once_max
         if self.active.total() >= limit or self.active[tenant] >= max(1, limit - 1):
             raise MemsvcError(
-                Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0
+                Code.RATE_LIMITED,
+                "other archives are being written or restored",
+                retry_after_s=10.0,
             )
         self.active[tenant] += 1
         try:
@@ -404,7 +412,7 @@ class ArchiveTransfer:
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             names = await export.projects(tx, scope.projects)
             if not names:
-                raise not_found("there is nothing to export")
+                raise not_found("there is no data to export")
             manifest = ArchiveManifest(
                 format=FORMAT,
                 memsvc=version(),
@@ -448,15 +456,13 @@ class ArchiveTransfer:
     async def export_summary(
         self,
         scope: Scope,
-        gzip: Annotated[bool, "whether the archive is compressed"] = False,
-        calls: Annotated[
-            bool, "whether the call log of these projects is in it too, to read"
-        ] = False,
+        gzip: Annotated[bool, "compress the archive"] = False,
+        calls: Annotated[bool, "include the call log of these projects, for reading only"] = False,
     ) -> ArchiveExportResult:
-        """Say what an archive of a project, or of all of them, would hold.
+        """Report what an archive of one project, or of all projects, would contain.
 
-        The archive itself, a tar file that archive_import takes, comes from GET /api/archive or the
-        command memsvc export."""
+        Download the archive, a tar file that archive_import accepts, from GET /api/archive or with
+        the command `memsvc export`."""
         del gzip, calls
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             projects = [
@@ -470,17 +476,18 @@ class ArchiveTransfer:
         title="Restore an archive",
         needs=Permission.ADMIN,
         idempotent=True,
-        project="where the only project of the archive goes; *: each where it came from",
+        project="target project, for an archive with one project; *: each project under its own"
+        " name",
     )
     async def import_info(
         self,
         scope: Scope,
-        check: Annotated[bool, "only say whether the archive could be restored"] = False,
+        check: Annotated[bool, "only report whether the archive could be restored"] = False,
     ) -> ArchiveImportResult:
-        """Say where to send an archive that is to be restored.
+        """Report where to upload an archive to restore it.
 
-        As the body of POST /api/archive, or by the command memsvc restore. It goes into projects in
-        which nothing is, whole or not at all."""
+        Send it as the body of POST /api/archive, or with the command `memsvc restore`. It is
+        restored into empty projects, completely or not at all."""
         del scope, check
         return self._import_result()
 

@@ -106,20 +106,20 @@ class AuditReport:
 
 @result
 class FoundJunk:
-    finding: Annotated[str, "what is wrong: exact, near, echo, secret or shown_after_end"]
+    finding: Annotated[str, "problem: exact, near, echo, secret or shown_after_end"]
     id: Annotated[str, "the entry"]
-    like: Annotated[str, "the earlier entry that it is like, if it is like one"]
-    text: Annotated[str, "what it says, secrets masked; empty unless `show`"]
+    like: Annotated[str, "the earlier entry that it resembles, if any"]
+    text: Annotated[str, "its text, with secrets masked; empty without `show`"]
 
 
 @result
 class AuditResult:
     entries: Annotated[dict[str, int], "entries that can be recalled, by kind of memory"]
-    findings: Annotated[dict[str, int | None], "entries with each finding; null: not known"]
-    by_kind: Annotated[dict[str, dict[str, int]], "the same by kind of memory"]
-    junk: Annotated[int, "entries that are junk: with any finding but never_recalled"]
-    junk_share: Annotated[float, "the share of these, 0 to 1"]
-    found: Annotated[list[FoundJunk], "the first entries of each finding"]
+    findings: Annotated[dict[str, int | None], "entries by finding; null: unknown"]
+    by_kind: Annotated[dict[str, dict[str, int]], "entries by finding for each kind of memory"]
+    junk: Annotated[int, "junk entries: those with any finding other than never_recalled"]
+    junk_share: Annotated[float, "share of junk entries, 0 to 1"]
+    found: Annotated[list[FoundJunk], "first entries of each finding"]
 
 
 class Audit:
@@ -293,12 +293,12 @@ class AuditTool:
     async def audit(
         self,
         scope: Scope,
-        limit: Annotated[int, Field(ge=0, le=LIMIT_MAX), "ids to list of each finding"] = 10,
-        show: Annotated[bool, "list their texts too, with secrets masked"] = False,
+        limit: Annotated[int, Field(ge=0, le=LIMIT_MAX), "ids to list for each finding"] = 10,
+        show: Annotated[bool, "include their texts, with secrets masked"] = False,
     ) -> AuditResult:
-        """Count what is junk in memory: duplicates, echoes of recalled text, secrets, what is past.
+        """Count junk in memory: duplicates, echoes of recalled text, secrets and outdated entries.
 
-        It reads all that can be recalled, about two thousand entries a second."""
+        Reads everything that can be recalled, at about two thousand entries per second."""
         audit = Audit(keeps_texts=show)
         await audit_projects(self.database, scope, audit)
         return audit_result(audit, limit)
@@ -366,10 +366,10 @@ def exported_memories(content: bytes) -> Iterator[AuditedEntry]:
             yield entry
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise invalid_content(
-            "this is neither an export of mem0 nor the file of server-memory",
+            "this is neither an export of mem0 nor a file of server-memory",
         ) from error
     if not count:
-        raise invalid_content("nothing is remembered in this file")
+        raise invalid_content("this file has no entries")
 
 
 def _is_graph(line: bytes) -> bool:

@@ -348,18 +348,16 @@ _ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
 
 @result
 class PurgeResult:
-    purge_id: Annotated[str, "what this purge is known by"]
-    level: Annotated[PurgeLevel, "as asked"]
-    project: Annotated[str, "as asked"]
-    name: Annotated[str, "what went: confirm has to be the same"]
-    dry_run: Annotated[bool, "whether it was only counted"]
-    resumed: Annotated[
-        bool, "whether a purge of the same was interrupted before, which was finished now"
-    ]
-    started_at: Annotated[datetime, "when it began"]
-    ended_at: Annotated[datetime, "when it ended"]
-    counts: Annotated[dict[str, int], "rows by table that went or, in a dry run, would go"]
-    complete: Annotated[bool, "whether all of it is gone"]
+    purge_id: Annotated[str, "id of the purge"]
+    level: Annotated[PurgeLevel, "level, as requested"]
+    project: Annotated[str, "project, as requested"]
+    name: Annotated[str, "name of what is deleted; confirm must repeat it"]
+    dry_run: Annotated[bool, "true if nothing was deleted, only counted"]
+    resumed: Annotated[bool, "true if this call finished an earlier, interrupted purge"]
+    started_at: Annotated[datetime, "start time"]
+    ended_at: Annotated[datetime, "end time"]
+    counts: Annotated[dict[str, int], "rows deleted or, in a dry run, to be deleted, by table"]
+    complete: Annotated[bool, "true when everything is deleted"]
 
 
 @frozen
@@ -380,12 +378,11 @@ class Purge:
 
     @tool(
         "tenant_purge",
-        title="Purge for good",
+        title="Purge data",
         needs=Permission.ADMIN,
         toolset="admin",
         base=NamedProjectArguments,
-        project="the project; * with level tenant, and with level user for all projects of the"
-        " tenant",
+        project="the project; use * for level tenant, or for level user to cover all projects",
         logs=("level",),
         idempotent=True,
         destructive=True,
@@ -400,25 +397,23 @@ class Purge:
         accepted: Accepted,
         level: Annotated[
             PurgeLevel,
-            "what goes: the tenant, the project, or of the project a user, session or path",
+            "what to delete: the tenant, a project, or a user, session or path in the project",
         ],
-        name: Annotated[
-            str, "the user, the session or the path of the file or directory that goes"
-        ] = "",
+        name: Annotated[str, "the user, the session, or the path of the file or directory"] = "",
         confirm: Annotated[
-            str, "the name of what goes, once more; of a tenant, what a dry run calls it"
+            str, "repeat the name of what will be deleted; a dry run returns it as `name`"
         ] = "",
-        dry_run: Annotated[bool, "only count what would go; needs no confirm"] = False,
+        dry_run: Annotated[bool, "only count what would be deleted; confirm is not needed"] = False,
     ) -> PurgeResult:
-        """Remove a tenant, a project, a user, a session or a path for good.
+        """Delete a tenant, a project, a user, a session or a path for good.
 
-        All goes that is derived from it and all that it was. Answers with a receipt: how many rows
-        of which table went."""
+        All derived data and past versions are deleted too. Returns a receipt with the number of
+        deleted rows of each table."""
         name = _checked_name(scope, level, name)
         if not (dry_run or accepted or confirm == name):
             raise invalid(
-                "confirm must be the name of what goes",
-                recovery="ask with dry_run, which tells the name",
+                "confirm must repeat the name of what will be deleted",
+                recovery="call with dry_run to get the name",
             )
         purge, started_at = uuid4(), self.clock.now()
         purge_run = PurgeRun(self.database, purge, dry_run)
@@ -532,11 +527,11 @@ def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
     """
     all_projects = scope.project == ALL_PROJECTS
     if all_projects and level not in _ALL_PROJECTS_LEVELS:
-        raise invalid(f"a {level} is of one project: name it")
+        raise invalid(f"a {level} belongs to one project: pass project")
     if level is PurgeLevel.TENANT and not all_projects:
-        raise invalid("a tenant is all of its projects: project must be *")
+        raise invalid("to purge a tenant, project must be *")
     if all_projects and scope.allowed_projects is not None:
-        raise permission_denied("this key may not touch all projects")
+        raise permission_denied("this key does not have access to all projects")
     match level:
         case PurgeLevel.USER | PurgeLevel.SESSION:
             return check_identifier(name, "name")
@@ -545,7 +540,5 @@ def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
         case _:
             named = scope.tenant.hex() if level is PurgeLevel.TENANT else scope.project
             if name and name != named:
-                raise invalid(
-                    f"a {level} is named by the project and the key alone: leave name out"
-                )
+                raise invalid(f"a {level} is identified by the project and the key: omit name")
             return named

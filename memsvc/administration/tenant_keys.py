@@ -44,9 +44,9 @@ ProjectName = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=128),
     AfterValidator(check_project),
 ]
-PROJECT_IGNORED: Final = "not looked at: keys are the tenant's"
-KEY_ID: Final = "the key, by the id that keys_list shows"
-EVEN_LAST: Final = "also where no other key could manage the tenant's keys for good"
+PROJECT_IGNORED: Final = "ignored: keys belong to the tenant"
+KEY_ID: Final = "id of the key, as in keys_list"
+EVEN_LAST: Final = "proceed even if no other permanent key could manage the tenant's keys"
 OVERLAP_HOURS: Final = 24.0
 UserName = Annotated[str, AfterValidator(lambda value: checked_name(value, "user_id"))]
 KeyId = Annotated[UUID, KEY_ID]
@@ -64,28 +64,29 @@ class KeyProperties(TenantArguments):
     # properties requested for a key; None keeps each, or for a new key copies the caller's
 
     project: str = Field(ALL_PROJECTS, description=PROJECT_IGNORED)
-    label: Label | None = Field(None, description="what the call log shows for the key")
+    label: Label | None = Field(None, description="name that identifies the key in the call log")
     permissions: list[Permission] | None = Field(
-        None, min_length=1, max_length=3, description="what it may do; none that your key lacks"
+        None, min_length=1, max_length=3, description="permissions; only those of your own key"
     )
     projects: list[ProjectName] | None = Field(
-        None, min_length=1, max_length=100, description="confine it to these projects"
+        None, min_length=1, max_length=100, description="restrict the key to these projects"
     )
     hidden_tools: list[ToolName] | None = Field(
         None,
         max_length=500,
-        description="tools that are not there for it, by name; all that your key hides are among"
-        " them",
+        description="names of tools to hide from the key; must include those hidden from your own"
+        " key",
     )
-    expires_at: Timestamp | None = Field(None, description="when it ends; not later than your key")
+    expires_at: Timestamp | None = Field(
+        None, description="expiry; not later than that of your own key"
+    )
     toolsets: list[Toolset] | None = Field(
         None,
         max_length=20,
-        description="what its clients list unless they ask for others; empty: what the settings"
-        " say",
+        description="toolsets that its clients list by default; empty: as configured",
     )
     user_id: UserName | None = Field(
-        None, description='the only user that its calls may name, and their default; "": any'
+        None, description='the only user that its calls may name, and their default; "": any user'
     )
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
@@ -102,8 +103,8 @@ class KeyProperties(TenantArguments):
 
 class KeyUpdate(KeyProperties):
     key_id: UUID = Field(description=KEY_ID)
-    all_projects: bool = Field(False, description="confine it to no projects any longer")
-    never_expires: bool = Field(False, description="let it end no longer")
+    all_projects: bool = Field(False, description="remove the restriction to projects")
+    never_expires: bool = Field(False, description="remove the expiry")
     even_last: bool = Field(False, description=EVEN_LAST)
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
@@ -118,43 +119,45 @@ class KeyUpdate(KeyProperties):
 
 @result
 class ListedKey:
-    key_id: Annotated[UUID, "what the key is known by; not the key itself, which is stored nowhere"]
-    label: Annotated[str, "what the call log shows for it"]
-    state: Annotated[Literal["valid", "expired", "revoked"], "whether it opens anything"]
-    permissions: Annotated[list[Permission], "what it may do"]
-    projects: Annotated[list[str] | None, "the projects that it is confined to; null: all"]
-    hidden_tools: Annotated[list[str], "tools that are not there for it"]
-    created_at: Annotated[datetime, "when it was made"]
-    expires_at: Annotated[datetime | None, "when it ends; null: never"]
-    revoked_at: Annotated[datetime | None, "when it was revoked; null: it was not"]
+    key_id: Annotated[UUID, "id of the key; the key itself is not stored"]
+    label: Annotated[str, "name that identifies the key in the call log"]
+    state: Annotated[Literal["valid", "expired", "revoked"], "whether the key can be used"]
+    permissions: Annotated[list[Permission], "permissions"]
+    projects: Annotated[list[str] | None, "projects that it is restricted to; null: all"]
+    hidden_tools: Annotated[list[str], "tools that are hidden from it"]
+    created_at: Annotated[datetime, "creation time"]
+    expires_at: Annotated[datetime | None, "expiry; null: never"]
+    revoked_at: Annotated[datetime | None, "time of revocation; null: not revoked"]
     last_used_at: Annotated[
-        datetime | None, "when it was last used, half a minute late; null: never"
+        datetime | None, "time of last use, up to half a minute late; null: never"
     ]
-    is_yours: Annotated[bool, "whether it is the key of this call"]
-    toolsets: Annotated[list[str], "what its clients list; empty: what the settings say"]
-    tenant: Annotated[str, "the tenant whose data it opens, which is yours"]
-    user_id: Annotated[str, 'the user that it is bound to; "": to none']
+    is_yours: Annotated[bool, "whether this is the key of the current call"]
+    toolsets: Annotated[
+        list[str], "toolsets that its clients list by default; empty: as configured"
+    ]
+    tenant: Annotated[str, "tenant whose data it opens"]
+    user_id: Annotated[str, 'user that it is bound to; "": none']
 
 
 @result
 class KeyList:
-    keys: Annotated[list[ListedKey], "the keys, oldest first"]
+    keys: Annotated[list[ListedKey], "keys, oldest first"]
 
 
 @result
 class KeyChange:
-    key: Annotated[ListedKey, "the key as it is now"]
+    key: Annotated[ListedKey, "the key after the change"]
 
 
 @result
 class CreatedKey:
-    text: Annotated[str, "the new key itself: shown this once and stored nowhere"]
-    key: Annotated[ListedKey, "what the new key may"]
+    text: Annotated[str, "the new key itself, which is returned only once and not stored"]
+    key: Annotated[ListedKey, "the new key's properties"]
 
 
 @result
 class RotatedKey(CreatedKey):
-    old: Annotated[ListedKey, "the old key, with the time at which it ends"]
+    old: Annotated[ListedKey, "the old key, with its expiry"]
 
 
 @frozen
@@ -170,16 +173,16 @@ class KeyTools:
 
     @key_tool("keys_list", title="List API keys", read_only=True, idempotent=True)
     async def list_keys(self, caller: Caller) -> KeyList:
-        """List the tenant's API keys: what each may, until when, and when it was last used."""
+        """List the tenant's API keys with their permissions, expiry and last use."""
         tenant_keys = await keys.list_keys(self.database, caller.tenant)
         visible = [key for key in tenant_keys if _is_within(key.projects, caller.projects)]
         return KeyList([self._listed(caller, key) for key in visible])
 
-    @key_tool("keys_create", title="Make an API key")
+    @key_tool("keys_create", title="Create an API key")
     async def create(self, caller: Caller, properties: KeyProperties) -> CreatedKey:
-        """Make an API key of the same tenant, which may no more than yours.
+        """Create an API key for the same tenant. It cannot exceed the permissions of your own key.
 
-        It is shown this once."""
+        The key is returned only once."""
         now = self.clock.now()
         _check_expiry(properties, now)
         like_caller = ApiKey(
@@ -213,22 +216,22 @@ class KeyTools:
         caller: Caller,
         key_id: KeyId,
         overlap_hours: Annotated[
-            float, Field(ge=0, le=8760), "how long the old key goes on opening"
+            float, Field(ge=0, le=8760), "how long the old key stays valid"
         ] = OVERLAP_HOURS,
     ) -> RotatedKey:
-        """Make a key that may what another may, and let that one end when an overlap is over."""
+        """Create a key with the same permissions; the old key expires after the overlap."""
         now = self.clock.now()
         async with change_keys(self.database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
             if not old.is_valid(now):
-                raise conflict("this key was revoked or has expired", recovery="make another")
+                raise conflict("this key is revoked or expired", recovery="create another key")
             _check_capacity(changes, now)
             created = await _add(changes, replace(old, expires_at=caller.expires_at), now)
             until = now + timedelta(hours=overlap_hours)
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
             others = [key for key in changes.keys if key.key_id != old.key_id]
             if _is_manager(old, now) and not _any_manager((created.key, *others), now):
-                raise _last_manager("make another such key first, or rotate this one by itself")
+                raise _last_manager("create another such key first, or let this key rotate itself")
             old = await changes.put(replace(old, expires_at=expires_at))
         return RotatedKey(
             created.text, self._listed(caller, created.key), self._listed(caller, old)
@@ -239,7 +242,7 @@ class KeyTools:
     async def revoke(
         self, caller: Caller, key_id: KeyId, even_last: Annotated[bool, EVEN_LAST] = False
     ) -> KeyChange:
-        """Let an API key open nothing any more, at once and for good."""
+        """Revoke an API key, at once and for good."""
         now = self.clock.now()
         async with change_keys(self.database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
@@ -251,17 +254,19 @@ class KeyTools:
     # PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked key
     @key_tool("keys_update", title="Change an API key", idempotent=True, destructive=True)
     async def update(self, caller: Caller, update: KeyUpdate) -> KeyChange:
-        """Change the label, rights or end of an API key; its text and what is not given stay."""
+        """Change the label, permissions or expiry of an API key. Omitted values are kept."""
         if update.all_projects and update.projects is not None:
-            raise invalid("arguments say projects or all_projects, not both")
+            raise invalid("pass either projects or all_projects, not both")
         if update.never_expires and update.expires_at is not None:
-            raise invalid("arguments say expires_at or never_expires, not both")
+            raise invalid("pass either expires_at or never_expires, not both")
         now = self.clock.now()
         _check_expiry(update, now)
         async with change_keys(self.database, caller.tenant) as changes:
             key = _managed(caller, changes, update.key_id)
             if key.revoked_at is not None:
-                raise conflict("this key was revoked, for good", recovery="make another")
+                raise conflict(
+                    "this key is revoked, which cannot be undone", recovery="create another key"
+                )
             updated = update.of(key, caller)
             _check_grant(caller, updated)
             if updated.expires_at != key.expires_at:
@@ -301,22 +306,22 @@ def _check_expiry(properties: KeyProperties, now: datetime) -> None:
 def _check_grant(caller: Caller, key: ApiKey) -> None:
     """Raise PERMISSION_DENIED for rights that the caller does not have."""
     if missing := sorted(key.permissions - caller.permissions):
-        raise _not_allowed(f"the {missing[0]} permission, which it has not")
+        raise _not_allowed(f"the {missing[0]} permission, which it lacks")
     if not _is_within(key.projects, caller.projects):
-        raise _not_allowed("projects that it may not touch")
+        raise _not_allowed("access to projects that it cannot use")
     if caller.user not in ("", key.user_id):
-        raise _not_allowed("another user")
+        raise _not_allowed("access to another user")
     if not key.hidden_tools >= caller.hidden_tools:
-        raise _not_allowed("tools that are hidden from it")
+        raise _not_allowed("access to tools that are hidden from it")
 
 
 def _check_end(caller: Caller, expires_at: datetime | None) -> None:
     if caller.expires_at is not None and (expires_at is None or expires_at > caller.expires_at):
-        raise _not_allowed("a longer life than its own")
+        raise _not_allowed("a later expiry than its own")
 
 
 def _not_allowed(what: str) -> MemsvcError:
-    return permission_denied(f"a key cannot give, or manage a key that has, {what}")
+    return permission_denied(f"your key cannot grant, or manage keys with, {what}")
 
 
 def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
@@ -327,14 +332,14 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
     """
     key = changes.find(key_id)
     if not _is_within(key.projects, caller.projects):
-        raise not_found("there is no such key")
+        raise not_found("the key does not exist")
     _check_grant(caller, key)
     return key
 
 
 def _check_capacity(changes: KeyChanges, now: datetime) -> None:
     if sum(key.is_valid(now) for key in changes.keys) >= KEYS_MAX:
-        raise quota_exceeded(f"a tenant may have {KEYS_MAX} keys", recovery="revoke some")
+        raise quota_exceeded(f"a tenant is limited to {KEYS_MAX} keys", recovery="revoke some keys")
 
 
 async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
@@ -358,14 +363,13 @@ async def _put(
     """Write a key; CONFLICT if it was the last that manages keys permanently and no longer is."""
     others = (key for key in changes.keys if key.key_id != old.key_id)
     if not even_last and _is_manager(old, now) and not _any_manager((new, *others), now):
-        raise _last_manager("make another such key first, or say even_last: true")
+        raise _last_manager("create another such key first, or pass even_last: true")
     return await changes.put(new)
 
 
 def _last_manager(recovery: str) -> MemsvcError:
     return conflict(
-        "this is the tenant's last key that may manage its keys, touch all projects and does not"
-        " expire",
+        "this is the tenant's last permanent key that can manage keys and use all projects",
         recovery=recovery,
     )
 

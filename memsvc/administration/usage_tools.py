@@ -46,38 +46,36 @@ Kind = Literal["retention", "quota", "rate"]
 
 @result
 class ListedCall:
-    id: Annotated[UUID, "the call"]
-    called_at: Annotated[datetime, "when it ended"]
-    surface: Annotated[str, "which way it came"]
-    tool: Annotated[str, "the tool; unknown where there is none of the name that was given"]
-    project: Annotated[str, "the project that it touched, * for several"]
-    key_label: Annotated[str, "the label of the key that it came with"]
-    status: Annotated[str, "success, error, or cancelled"]
-    code: Annotated[str | None, "the code of the error, if it was one"]
-    duration_ms: Annotated[float, "how long it took"]
+    id: Annotated[UUID, "id of the call"]
+    called_at: Annotated[datetime, "end time"]
+    surface: Annotated[str, "interface: mcp, rest or pipe"]
+    tool: Annotated[str, "name of the tool; unknown if no tool has the given name"]
+    project: Annotated[str, "project; * for several"]
+    key_label: Annotated[str, "label of its key"]
+    status: Annotated[str, "success, error or cancelled"]
+    code: Annotated[str | None, "error code, if it failed"]
+    duration_ms: Annotated[float, "duration"]
     arguments: Annotated[
         dict[str, Any],
-        "the shape of its arguments: numbers, identifiers and paths as they were, of"
-        " all else the size",
+        "sizes of its arguments; numbers, identifiers and paths are shown unchanged",
     ]
-    request_id: Annotated[str, "the request that it was part of, as in the log"]
+    request_id: Annotated[str, "id of the request, as in the log"]
 
 
 @result
 class CallList:
-    calls: Annotated[list[ListedCall], "the calls, newest first"]
-    next_cursor: Annotated[str | None, "cursor of the next page, when there may be one"] = None
+    calls: Annotated[list[ListedCall], "calls, newest first"]
+    next_cursor: Annotated[str | None, "cursor of the next page, if there may be one"] = None
 
 
 @result
 class CallsSummary:
-    hours: Annotated[list[HourCounted], "each hour in which there was a call, the earliest first"]
-    total: Annotated[CallsCounted, "all of them together"]
-    since: Annotated[datetime, "the beginning of what was asked for"]
+    hours: Annotated[list[HourCounted], "hours with at least one call, earliest first"]
+    total: Annotated[CallsCounted, "all hours together"]
+    since: Annotated[datetime, "start of the requested period"]
     counted_from: Annotated[
         datetime | None,
-        f"the earliest call that was counted, where there were more than {COUNTED_MAX}; null: all"
-        " were",
+        f"earliest call counted if there were more than {COUNTED_MAX}; null: all were counted",
     ]
 
 
@@ -97,7 +95,7 @@ class CallLogReader:
         title="List calls",
         needs=Permission.READ,
         logs=("tool", "status", "code", "surface", "session_id"),
-        project="only calls of this project; `*`: of all that the key may touch",
+        project="only calls of this project; `*`: of all projects of the key",
     )
     async def list_page(  # noqa: PLR0913 - one for each argument
         self,
@@ -105,25 +103,23 @@ class CallLogReader:
         *,
         tool: Annotated[Name | None, "only calls of this tool"] = None,
         status: Annotated[
-            Literal["success", "error", "cancelled"] | None, "only calls that ended so"
+            Literal["success", "error", "cancelled"] | None, "only calls with this outcome"
         ] = None,
         code: Annotated[Name | None, "only calls that failed with this code"] = None,
         surface: Annotated[
-            Name | None, "only calls that came this way, such as mcp, rest, pipe"
+            Name | None, "only calls over this interface, such as mcp, rest or pipe"
         ] = None,
-        key_label: Annotated[Name | None, "only calls of keys of this label"] = None,
-        session_id: Annotated[
-            Name | None, "only calls that named this session, as they named it"
-        ] = None,
-        since: Annotated[Timestamp | None, "only calls at this time or later"] = None,
+        key_label: Annotated[Name | None, "only calls of keys with this label"] = None,
+        session_id: Annotated[Name | None, "only calls that named this session"] = None,
+        since: Annotated[Timestamp | None, "only calls at or after this time"] = None,
         until: Annotated[Timestamp | None, "only calls before this time"] = None,
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "calls at the most"] = LIMIT_DEFAULT,
-        cursor: Annotated[str, Field(max_length=128), "next_cursor of the page before"] = "",
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number of calls"] = LIMIT_DEFAULT,
+        cursor: Annotated[str, Field(max_length=128), "next_cursor of the previous page"] = "",
     ) -> CallList:
-        """List the calls that were made, newest first, a page at a time.
+        """List logged calls, newest first, in pages.
 
-        Who called which tool when, how it ended and how long it took. A page may be short and have
-        a next_cursor: go on with it."""
+        Each entry has the tool, time, key, outcome and duration. A page may be short and still have
+        a next_cursor: continue with it."""
         filters = CallFilter(
             projects=scope.projects,
             tool=tool,
@@ -147,16 +143,16 @@ class CallLogReader:
         "calls_summary",
         title="Count calls",
         needs=Permission.READ,
-        project="only calls of this project; `*`: of all that the key may touch",
+        project="only calls of this project; `*`: of all projects of the key",
     )
     async def summary(
         self,
         scope: Scope,
         hours: Annotated[
-            int, Field(ge=1, le=HOURS_MAX), "how many hours back, this one among them"
+            int, Field(ge=1, le=HOURS_MAX), "number of hours, including the current one"
         ] = HOURS_DEFAULT,
     ) -> CallsSummary:
-        """Count the calls of the last hours: how they ended and how long they took, by the hour."""
+        """Count the calls of the last hours, by outcome and duration, for each hour."""
         now = self.clock.now()
         since = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours - 1)
         async with self.database.begin_tenant(scope, read_only=True) as tx:
@@ -191,29 +187,31 @@ JOB_MAX: Final = 2**53
 
 @result
 class ListedJob:
-    id: Annotated[int, "the job, as tenant_settle_job and /api/jobs take it"]
-    name: Annotated[str, "what it does"]
-    project: Annotated[str, "the project that it is about"]
-    subject: Annotated[str, "what in the project it is about: an identifier, never content"]
-    state: Annotated[JobState, "what it is doing"]
-    failures: Annotated[int, "how many of its attempts failed"]
-    code: Annotated[Code | None, "the code of the last of these"]
-    queued_at: Annotated[datetime, "when it was queued"]
-    age_s: Annotated[float, "how long ago that is"]
+    id: Annotated[int, "id of the job, for tenant_settle_job and /api/jobs"]
+    name: Annotated[str, "name of the job"]
+    project: Annotated[str, "project that it concerns"]
+    subject: Annotated[
+        str, "identifier of the object in the project that it concerns; never content"
+    ]
+    state: Annotated[JobState, "state of the job"]
+    failures: Annotated[int, "failed attempts"]
+    code: Annotated[Code | None, "error code of the last failed attempt"]
+    queued_at: Annotated[datetime, "time when it was queued"]
+    age_s: Annotated[float, "seconds since then"]
 
 
 @result
 class JobList:
-    jobs: Annotated[list[ListedJob], "the jobs, newest first"]
-    counts: Annotated[dict[JobState, int], "how many there are in each state, whatever is listed"]
+    jobs: Annotated[list[ListedJob], "jobs, newest first"]
+    counts: Annotated[dict[JobState, int], "number of jobs in each state, regardless of filters"]
 
 
 @result
 class SettledJob:
-    id: Annotated[int, "the job"]
-    name: Annotated[str, "what it does"]
-    project: Annotated[str, "the project that it is about"]
-    state: Annotated[JobState | None, "what it is doing now; null: it is no longer there"]
+    id: Annotated[int, "id of the job"]
+    name: Annotated[str, "name of the job"]
+    project: Annotated[str, "project that it concerns"]
+    state: Annotated[JobState | None, "new state; null: removed"]
 
 
 @frozen
@@ -228,19 +226,17 @@ class JobTools:
         title="List jobs",
         needs=Permission.READ,
         logs=("state",),
-        project="only jobs of this project; `*`: of all that the key may touch",
+        project="only jobs of this project; `*`: of all projects of the key",
     )
     async def listing(
         self,
         scope: Scope,
         state: Annotated[
-            JobState | None, "only jobs that wait, run, or have failed for good"
+            JobState | None, "only waiting, running or permanently failed jobs"
         ] = None,
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "jobs at the most"] = LIMIT_DEFAULT,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number of jobs"] = LIMIT_DEFAULT,
     ) -> JobList:
-        """List the jobs in the queue, newest first.
-
-        What follows writes, which wait for a worker, which run, and which have failed for good."""
+        """List background jobs, newest first: waiting, running and permanently failed ones."""
         jobs = await list_jobs(
             self.database, scope.tenant, projects=scope.projects, state=state, limit=limit
         )
@@ -265,27 +261,27 @@ class JobTools:
 
     @admin_tool(
         "tenant_settle_job",
-        title="Settle a job",
+        title="Retry or drop a job",
         needs=Permission.ADMIN,
         destructive=True,
         removes=lambda args: args.action == "drop",
         logs=("action",),
-        project="only a job of this project; `*`: of any that the key may touch",
+        project="only a job of this project; `*`: of any project of the key",
     )
     async def settle(
         self,
         scope: Scope,
-        id_: Annotated[int, Field(ge=0, le=JOB_MAX), "the job, as tenant_jobs tells it"],
+        id_: Annotated[int, Field(ge=0, le=JOB_MAX), "id of the job, as in tenant_jobs"],
         action: Annotated[
             Literal["retry", "drop"],
-            "retry: try a job that failed for good again, as if it never had been tried; drop:"
-            " take one that waits or has failed out of the queue, so that it does not run",
+            "retry: run a permanently failed job again, with all its attempts; drop: remove"
+            " a waiting or failed job, so that it does not run",
         ],
     ) -> SettledJob:
-        """Let a job that failed for good be tried again, or take a job out of the queue.
+        """Retry a permanently failed job, or remove a job from the queue.
 
-        NOT_FOUND when there is none; CONFLICT when it runs, or has not failed and is to be tried
-        again."""
+        Returns NOT_FOUND if the job does not exist, and CONFLICT if it is running or if a job to
+        retry has not failed."""
         tenant, projects = scope.tenant, scope.projects
         if action == "drop":
             ref = await backlog.drop(self.database, id_, tenant=tenant, projects=projects)
@@ -300,16 +296,16 @@ class JobTools:
 @result
 class TenantLimit:
     kind: Annotated[
-        Kind, "how long something is kept, how much of it there may be, or how often it may be"
+        Kind, "subject of the limit: how long something is kept, how much is allowed or how often"
     ]
-    setting: Annotated[str, "the setting of the server, whose name ends with the unit"]
-    value: Annotated[int | float, "its value"]
-    about: Annotated[str, "what it says"]
+    setting: Annotated[str, "name of the server's setting, which ends with the unit"]
+    value: Annotated[int | float, "value"]
+    about: Annotated[str, "meaning of the setting"]
 
 
 @result
 class TenantLimits:
-    limits: Annotated[Sequence[TenantLimit], "what is in force for you"]
+    limits: Annotated[Sequence[TenantLimit], "limits that apply to you"]
 
 
 EffectiveLimits = Callable[[bytes], Sequence[TenantLimit]]
@@ -324,15 +320,14 @@ class LimitReader:
 
     @admin_tool(
         "tenant_limits",
-        title="Tell what holds",
+        title="Show limits",
         needs=Permission.READ,
-        project="any: the same holds for all projects",
+        project="ignored: the limits are the same for all projects",
     )
     async def limits(self, scope: Scope) -> TenantLimits:
-        """Tell how long things are kept, how much there may be and how often you may call.
+        """Return the configured limits of retention, storage and call rates.
 
-        That is as the server is configured. What a project or a session says otherwise is not in
-        it."""
+        Overrides of a project or session are not included."""
         return TenantLimits(self.effective_limits(scope.tenant))
 
 
@@ -347,42 +342,42 @@ CACHED_MAX: Final = 1000
 
 
 class UsageCounts(Result):
-    files: int = Field(0, description="files that callers wrote")
-    file_bytes: int = Field(0, description="what these hold: what counts against the quota")
+    files: int = Field(0, description="files written by callers")
+    file_bytes: int = Field(0, description="size of these files; counts against the quota")
     contents: int = Field(
-        0, description="contents of files, past ones included, without what was only appended"
+        0, description="size of file contents, including past versions other than appends"
     )
     stored_bytes: int = Field(
-        0, description="what all files hold, those of the memory itself and past ones included"
+        0, description="size of all files, including those of memory itself and past versions"
     )
     turn_bytes: int = Field(
-        0, description="what the files of turn memory hold, deleted ones until they are purged"
+        0,
+        description="size of the files of turn memory, including deleted, unpurged ones",
     )
-    board_bytes: int = Field(0, description="what whiteboards hold, likewise")
-    document_bytes: int = Field(0, description="what documents of the notebook hold, likewise")
-    past_bytes: int = Field(0, description="what files held before, and can be restored")
-    knowledge_bytes: int = Field(0, description="what blocks of knowledge say")
-    memories_bytes: int = Field(0, description="what memories say, past ones included")
+    board_bytes: int = Field(0, description="size of whiteboards, likewise")
+    document_bytes: int = Field(0, description="size of notebook documents, likewise")
+    past_bytes: int = Field(0, description="size of past file versions that can be restored")
+    knowledge_bytes: int = Field(0, description="size of knowledge blocks")
+    memories_bytes: int = Field(0, description="size of memories, including past ones")
     derived_bytes: int = Field(
         0,
-        description="what is derived from all of these, about: the index, facts, vectors, recall"
-        " traces",
+        description="approximate size of derived data: index, facts, vectors, recall traces",
     )
     held_bytes: int = Field(
-        0, description="all of that and files: what counts against the tenant's quota"
+        0, description="all of the above and files; counts against the tenant's quota"
     )
-    memory_file_bytes: int = Field(0, description="what the files of the memory itself hold now")
+    memory_file_bytes: int = Field(0, description="current size of the files of memory itself")
     sessions: int = Field(0, description="sessions of turn memory")
-    turns: int = Field(0, description="turns in these")
-    facts: int = Field(0, description="facts that hold, memories among them")
-    memories: int = Field(0, description="memories, deleted ones included")
+    turns: int = Field(0, description="turns in these sessions")
+    facts: int = Field(0, description="current facts, including memories")
+    memories: int = Field(0, description="memories, including deleted ones")
     boards: int = Field(0, description="whiteboards")
-    documents: int = Field(0, description="documents of the notebook")
-    blocks: int = Field(0, description="blocks of knowledge, archived ones included")
-    index_entries: int = Field(0, description="entries of the index that can be found")
-    vectors: int = Field(0, description="vectors of these")
+    documents: int = Field(0, description="notebook documents")
+    blocks: int = Field(0, description="knowledge blocks, including archived ones")
+    index_entries: int = Field(0, description="searchable index entries")
+    vectors: int = Field(0, description="vectors of these entries")
     jobs: int = Field(0, description="jobs in the queue")
-    calls: dict[str, int] = Field({}, description="calls of the last 24 hours, by how they ended")
+    calls: dict[str, int] = Field({}, description="calls of the last 24 hours, by outcome")
 
 
 class ProjectUsageCounts(UsageCounts):
@@ -390,25 +385,24 @@ class ProjectUsageCounts(UsageCounts):
 
 
 class UsageResult(Result):
-    total: UsageCounts = Field(description="all of these projects together")
+    total: UsageCounts = Field(description="sum over these projects")
     projects: list[ProjectUsageCounts] = Field(
-        description="each project in which anything is, by name"
+        description="projects that contain anything, by name"
     )
     counted_at: datetime = Field(
-        description="when that was counted; what took long to count is told again for 20 times as"
-        " long, or a minute"
+        description="time of the count; a slow count is reused for 20 times its duration, or a"
+        " minute"
     )
     tenant_bytes_max: int = Field(
-        description="what the tenant may hold in all of its projects; 0: without a limit"
+        description="the tenant's storage quota over all projects; 0: unlimited"
     )
     unbounded_until: datetime | None = Field(
-        description="until when the tenant may hold more, as one who was there before there was"
-        " the quota"
+        description="until this time a tenant older than the quota may exceed it"
     )
-    model_calls: dict[str, int] = Field(
-        description="how often models were asked today (UTC), by purpose"
+    model_calls: dict[str, int] = Field(description="today's model calls (UTC), by purpose")
+    model_calls_a_day: int = Field(
+        description="daily limits of model calls, by purpose; 0: unlimited"
     )
-    model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
 
 
 @dataclass(slots=True)
@@ -445,15 +439,15 @@ class UsageTools:
 
     @admin_tool(
         "tenant_usage",
-        title="Tell what is held",
+        title="Report usage",
         needs=Permission.READ,
         project="the project, or * for all of your projects",
     )
     async def usage(self, scope: Scope) -> UsageResult:
-        """Tell what each project holds and in sum.
+        """Report what each project stores, and the sum.
 
-        Files, sessions, facts, boards, documents, blocks, the index, jobs that wait, and the calls
-        of the last 24 hours."""
+        It counts files, sessions, facts, boards, documents, blocks, index entries, waiting jobs,
+        and the calls of the last 24 hours."""
         names = [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects)
         counted = [await self._cached(Scope(scope.tenant, name)) for name in names]
         projects = {name: found for count in counted for name, found in count.projects.items()}

@@ -44,10 +44,8 @@ def create_key(
     tenant: Annotated[
         str | None,
         Option(
-            help="The tenant whose data the key opens, in the data folder or database."
-            " Without it, a server creates a key for the tenant of the key in"
-            " MEMSVC_API_KEY, while a data folder or database creates a key for a new,"
-            " empty tenant."
+            help="The tenant whose data the key opens (data folder or database only). The default"
+            " is a new, empty tenant, or on a server the tenant of MEMSVC_API_KEY."
         ),
     ] = None,
     permission: Annotated[
@@ -64,10 +62,7 @@ def create_key(
         list[str] | None, Option(help="A toolset that the key's clients list; repeatable.")
     ] = None,
     user: Annotated[
-        str,
-        Option(
-            help="Bind the key to this user: its calls concern this user and cannot name another."
-        ),
+        str, Option(help="Bind the key to this user: its calls cannot name another user.")
     ] = "",
     expires_days: Annotated[
         int | None, Option(min=1, max=36500, help="Days until the key expires.")
@@ -80,13 +75,8 @@ def create_key(
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     if place.server:
         if tenant is not None:
-            recovery = (
-                "omit --tenant, or name the data folder with --data-dir or the settings"
-                " with --config"
-            )
-            raise invalid(
-                "a server can only create keys for the tenant of its caller", recovery=recovery
-            )
+            recovery = "omit --tenant, or use the data folder with --data-dir or --config"
+            raise invalid("a server only creates keys for its caller's tenant", recovery=recovery)
         options: dict[str, Any] = {
             "permissions": permission,
             "projects": project,
@@ -119,7 +109,7 @@ def create_key(
 
 @using_place
 def list_keys(place: CommandPlace, as_json: Json = False) -> None:
-    """List the keys, one a line, columns separated by tabs; their texts are not stored."""
+    """List keys, one per line, with columns separated by tabs. Key texts are not stored."""
     if place.server:
         found = place.call("keys_list")["keys"]
     else:

@@ -35,7 +35,7 @@ def invalid_cursor() -> MemsvcError:
     """Return the error for a cursor that no page ended with."""
     return invalid(
         "cursor must be the next_cursor of an earlier answer",
-        recovery="begin with the first page, without a cursor",
+        recovery="omit cursor to start with the first page",
     )
 
 

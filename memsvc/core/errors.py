@@ -152,7 +152,7 @@ class InDoubtError(MemsvcError):
         super().__init__(
             Code.UNAVAILABLE,
             message,
-            recovery="it may have been done: look first, and send the request again if it was not",
+            recovery="the call may have succeeded: check first, and repeat it only if it did not",
             details={"retryable": False},
         )
 

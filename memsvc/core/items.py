@@ -125,12 +125,13 @@ def is_empty_message(item: Item) -> bool:
 
 def _check_plain(item: Item, where: str) -> None:
     if not _has_max_depth(item, LEVELS_MAX):
-        raise invalid(f"{where} may nest {LEVELS_MAX} levels deep at the most")
+        raise invalid(f"{where} is limited to {LEVELS_MAX} nested levels")
     try:
         canonical(item)
     except orjson.JSONEncodeError as error:
         raise invalid(
-            f"{where} is not plain JSON: an integer over 64 bits, or text that is not Unicode"
+            f"{where} cannot be stored as JSON: it has an integer over 64 bits, or text that"
+            " is not Unicode"
         ) from error
 
 

@@ -45,7 +45,7 @@ def check_path(path: str) -> str:
     if path in ("", "/"):
         return ROOT
     if not _PATH.match(path):
-        raise invalid_path("path may only hold A-Z a-z 0-9 / _ . % -")
+        raise invalid_path("path may only contain A-Z a-z 0-9 / _ . % -")
     bytes_max = KEPT_PATH_BYTES_MAX if is_kept(path) else PATH_BYTES_MAX
     if len(path) > bytes_max:
         raise invalid_path(f"path is longer than {bytes_max} bytes")
@@ -73,7 +73,7 @@ def check_identifier(value: str, name: str) -> str:
             f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8, not {size_bytes}"
         )
     if any(unicodedata.category(character) == "Cc" for character in value):
-        raise invalid(f"{name} must not hold control characters")
+        raise invalid(f"{name} must not contain control characters")
     return value
 
 

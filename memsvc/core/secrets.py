@@ -138,12 +138,12 @@ Value = TypeVar("Value")
 
 
 class PolicyOptions(Options):
-    """Policies of what is stored, in all projects or single ones."""
+    """Policies for stored content, for all projects or individual ones."""
 
     secrets: SecretPolicy = Field(
         "keep",
-        description="passwords, keys, tokens and card numbers in what is written: kept, masked"
-        " before anything is stored, or the call refused (SECRET_REFUSED)",
+        description="passwords, keys, tokens and card numbers in written text: keep them, mask them"
+        " before storing, or refuse the call (SECRET_REFUSED)",
     )
     secrets_by_project: Annotated[
         tuple[str, ...], Field(description="projects with another policy, as PROJECT=mask")
@@ -179,8 +179,9 @@ def secret_refused() -> MemsvcError:
     """Return the error of a call that would store a secret where the policy refuses it."""
     return MemsvcError(
         Code.SECRET_REFUSED,
-        "this holds what looks like a password, key, token or card number, which is not stored here",
-        recovery="send it without the secret",
+        "the text appears to contain a password, key, token or card number, and the"
+        " server's policy is not to store them",
+        recovery="remove the secret and send it again",
     )
 
 

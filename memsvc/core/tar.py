@@ -58,7 +58,7 @@ class TarReader:
         if self._left_bytes:
             raise ValueError("the member before was not taken whole")
         if self._read_exact(self._padding_bytes).strip(b"\0"):
-            _fail("something stands between two members")
+            _fail("unexpected data between two members")
         self._padding_bytes = 0
         raw = self._read_exact(BLOCK_BYTES)
         if not raw.strip(b"\0"):
@@ -73,14 +73,16 @@ class TarReader:
             kind, _, size_bytes = _parsed(self._read_exact(BLOCK_BYTES))
             name = _path_of(records)
         if kind != _PLAIN:
-            _fail("an archive holds plain files alone, no links, devices or directories")
+            _fail(
+                "the archive contains links, devices or directories; only plain files are allowed"
+            )
         self._left_bytes, self._padding_bytes = size_bytes, len(padding(size_bytes))
         return Member(name, size_bytes)
 
     def read_bytes(self, size_bytes: int) -> bytes:
         """Return exactly the next bytes of the member."""
         if size_bytes > self._left_bytes:
-            _fail("a member holds less than it should")
+            _fail("a member is shorter than its header says")
         self._left_bytes -= size_bytes
         return self._read_exact(size_bytes)
 
@@ -92,22 +94,22 @@ class TarReader:
     def _read_exact(self, size_bytes: int) -> bytes:
         found = self._read(size_bytes) if size_bytes else b""
         if len(found) != size_bytes:
-            _fail("the archive ends before it is whole")
+            _fail("the archive is incomplete")
         return found
 
     def _check_ending(self) -> None:
         if self._read_exact(BLOCK_BYTES).strip(b"\0"):
-            _fail("something stands behind the end of the archive")
+            _fail("unexpected data after the end of the archive")
         while rest := self._read(64 * 1024):  # tools pad to a record of 10 KiB
             if rest.strip(b"\0"):
-                _fail("something stands behind the end of the archive")
+                _fail("unexpected data after the end of the archive")
 
 
 def _parsed(raw: bytes) -> tuple[bytes, str, int]:
     """Return the kind, the name and the size in a header."""
     total = sum(raw) - sum(raw[148:156]) + _BLANK_SUM
     if raw[257:265] != _SIGNATURE or _number(raw[148:156]) != total:
-        _fail("this is no tar archive as memsvc writes it")
+        _fail("this is not a tar archive in the format that memsvc writes")
     parts = [raw[345:500].partition(b"\0")[0], raw[:100].partition(b"\0")[0]]
     return raw[156:157], _name(b"/".join(part for part in parts if part)), _number(raw[124:136])
 
@@ -115,13 +117,13 @@ def _parsed(raw: bytes) -> tuple[bytes, str, int]:
 def _number(field: bytes) -> int:
     digits = field.strip(b" \0")
     if not digits.isdigit() or digits.strip(b"01234567"):
-        _fail("a header of the archive holds no number where one belongs")
+        _fail("a header of the archive has an invalid number")
     return int(digits, 8)
 
 
 def _name(raw: bytes) -> str:
     if not raw.isascii():
-        _fail("a name in the archive is none that memsvc gives")
+        _fail("the archive contains a name that memsvc does not use")
     return raw.decode()
 
 
@@ -130,7 +132,7 @@ def _path_of(records: bytes) -> str:
     size, _, record = records.partition(b" ")
     name, _, path = record.partition(b"=")
     if size != str(len(records)).encode() or name != b"path" or path[-1:] != b"\n" or b"\0" in path:
-        _fail("an extended header of the archive tells more than a name")
+        _fail("an extended header of the archive has fields other than the name")
     return _name(path[:-1])
 
 

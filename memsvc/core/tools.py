@@ -78,7 +78,7 @@ def parse_toolsets(names: Iterable[str]) -> frozenset[Toolset]:
     found = {name.strip() for name in names} - {""}
     for name in found.difference(TOOLSETS):
         raise invalid(
-            f"{safe_text(name, NAME_CHARS_MAX)}: there is no such toolset; there are"
+            f"unknown toolset {safe_text(name, NAME_CHARS_MAX)}; the toolsets are"
             f" {', '.join(TOOLSETS)}",
             recovery=suggest_name(name, TOOLSETS) or None,
         )
@@ -182,7 +182,7 @@ class Arguments(BaseModel):
 class AllProjectsArguments(Arguments):
     """Arguments of a tool that covers all projects unless one is named."""
 
-    project: str = Field(ALL_PROJECTS, description="the project; `*`: all that the key may touch")
+    project: str = Field(ALL_PROJECTS, description="the project; `*`: all projects of the key")
 
     @field_validator("project")
     @classmethod
@@ -205,7 +205,7 @@ class NamedProjectArguments(Arguments):
 class TenantArguments(Arguments):
     """Arguments of a tool over a tenant, whatever project is named."""
 
-    project: str = Field(ALL_PROJECTS, description="not looked at")
+    project: str = Field(ALL_PROJECTS, description="ignored")
 
     @field_validator("project")
     @classmethod

@@ -31,12 +31,12 @@ _PLAIN: Final[Mapping[str, str]] = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be {le} or less",
     "string_too_short": "must have at least {min_length} {characters}",
-    "string_too_long": "may have {max_length} {characters} at the most",
+    "string_too_long": "is limited to {max_length} {characters}",
     "too_short": "must have at least {min_length} {members}",
-    "too_long": "may have {max_length} {members} at the most",
+    "too_long": "is limited to {max_length} {members}",
     **dict.fromkeys(
         ("uuid_parsing", "uuid_type"),
-        "is not an id, which looks like 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+        "is not an id such as 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
     ),
     **dict.fromkeys(
         (

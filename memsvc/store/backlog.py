@@ -135,7 +135,7 @@ async def _find(
             projects is None or ref.scope.project in projects
         ):
             return ref
-    raise not_found("there is no such job")
+    raise not_found("the job does not exist")
 
 
 async def retry(
@@ -164,7 +164,7 @@ async def retry(
             now,
         )
         if await _status(tx, job) != "failed":
-            raise conflict("only a job that has failed can be tried again")
+            raise conflict("only a failed job can be retried")
         await tx.unbound(statements().build_requeue_jobs_query(), [job])
     return ref
 

@@ -33,17 +33,20 @@ NOW_S_MAX: Final = 2.0
 
 
 class BatchWriterOptions(Options):
-    """Options for writing records after the answers."""
+    """Options for writing records in the background."""
 
-    flush_every_s: float = Field(0.5, gt=0, description="how long a record waits at the most")
-    batch_records: int = Field(
-        200, ge=1, description="how many records are written together at the most"
-    )
+    flush_every_s: float = Field(0.5, gt=0, description="maximum delay before a record is written")
+    batch_records: int = Field(200, ge=1, description="maximum number of records written at once")
     backlog_max: int = Field(
-        10_000, ge=1, description="how many records wait for the database before the oldest go"
+        10_000,
+        ge=1,
+        description="maximum number of records waiting for the database; the oldest are dropped"
+        " beyond it",
     )
     keep_s: float = Field(
-        300.0, gt=0, description="how long a record waits for the database before it goes"
+        300.0,
+        gt=0,
+        description="maximum time that a record waits for the database before it is dropped",
     )
 
 
@@ -152,7 +155,7 @@ class BatchWriter(Generic[_Record]):
                     await self._write_group(group)
                 except MemsvcError as error:
                     details = {"what": self._kind, "records": len(group), "code": error.code.value}
-                    log.warning("records wait for the database", **details)
+                    log.warning("records are waiting for the database", **details)
                     if isinstance(error, ExclusiveLockError) and not self._keep_after_purge:
                         self._dropped(len(group))
                         continue
@@ -205,7 +208,7 @@ class BatchWriter(Generic[_Record]):
             await task
             if self._waiting:
                 log.error(
-                    "records were lost at the end", what=self._kind, records=len(self._waiting)
+                    "records were lost at shutdown", what=self._kind, records=len(self._waiting)
                 )
 
     async def _keep_writing(self) -> None:

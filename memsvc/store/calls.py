@@ -177,16 +177,16 @@ needs."""
 
 @result
 class CallsCounted:
-    success: Annotated[int, "calls that succeeded"]
-    error: Annotated[int, "calls that failed"]
-    cancelled: Annotated[int, "calls that their callers gave up"]
-    p50_ms: Annotated[float, "the time in which half of them were over; 0 without any"]
-    p95_ms: Annotated[float, "the time in which all but a twentieth were over; 0 without any"]
+    success: Annotated[int, "successful calls"]
+    error: Annotated[int, "failed calls"]
+    cancelled: Annotated[int, "calls cancelled by their callers"]
+    p50_ms: Annotated[float, "median duration; 0 without calls"]
+    p95_ms: Annotated[float, "95th percentile of the duration; 0 without calls"]
 
 
 @result
 class HourCounted(CallsCounted):
-    hour: Annotated[datetime, "when the hour began"]
+    hour: Annotated[datetime, "start of the hour"]
 
 
 @frozen

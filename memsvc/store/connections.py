@@ -209,27 +209,29 @@ def translate_error(error: BaseException) -> MemsvcError | None:
     """
     if isinstance(error, LOCK_ERRORS):
         kind = ExclusiveLockError if isinstance(error, pg.LockNotAvailableError) else MemsvcError
-        return kind(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
+        return kind(
+            Code.RESOURCE_BUSY, "another call is writing this at the moment", retry_after_s=0.1
+        )
     if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
         return ExclusiveLockError(
             Code.RESOURCE_BUSY,
-            "this is being purged just now",
+            "this is being purged at the moment",
             retry_after_s=2.0,
-            recovery="wait until it is gone; if the purge was interrupted, ask for the same once"
-            " more",
+            recovery="wait until the purge is finished; if it was interrupted, repeat it to"
+            " finish it",
         )
     if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
         return resource_busy(
-            "this took too long and was stopped",
+            "the operation took too long and was stopped",
             retry_after_s=1.0,
-            recovery="try again, with less at once if it was much",
+            recovery="try again, with a smaller amount if it was large",
         )
     if isinstance(error, LOST):
         return statements_lost()
     if isinstance(error, pg.NumericValueOutOfRangeError):
         return quota_exceeded(
-            "a number that is counted here cannot become any larger",
-            recovery="go on in another session or project",
+            "a counter has reached its maximum",
+            recovery="continue in another session or project",
         )
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of
     # our arguments
@@ -237,17 +239,17 @@ def translate_error(error: BaseException) -> MemsvcError | None:
         error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST)
     )
     if disconnected or isinstance(error, CONNECTION_ERRORS) or type(error) is pg.InterfaceError:
-        return unavailable("the database cannot be reached just now", retry_after_s=1.0)
+        return unavailable("the database cannot be reached at the moment", retry_after_s=1.0)
     return None
 
 
 def statements_lost() -> MemsvcError:
     """Return the error for statements prepared through a pooler that gives them to others."""
     return unavailable(
-        "the pooler before the database does not keep prepared statements",
+        "the pooler in front of the database does not support prepared statements",
         retry_after_s=1.0,
-        recovery="set database.prepared_statements to auto or never, or let the pooler keep them"
-        " (PgBouncer 1.21 and newer: max_prepared_statements), and start memsvc again",
+        recovery="set database.prepared_statements to auto or never, or let the pooler support"
+        " them (PgBouncer 1.21 and newer: max_prepared_statements), and restart memsvc",
     )
 
 
@@ -275,20 +277,20 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
         where = ", ".join(f"{host}:{port}" for host, port in _addresses(url))
         parts = urlsplit(url)
     except ValueError:
-        return _unavailable("its URL cannot be read", setting)
+        return _unavailable("its URL is not valid", setting)
     match error:
         case socket.gaierror():
-            reason = f"the name of its host cannot be resolved ({where})"
+            reason = f"cannot resolve the host name ({where})"
         case ConnectionRefusedError():
             reason = f"nothing listens at {where}"
         case TimeoutError():
-            reason = f"no answer in time from {where}"
+            reason = f"{where} did not answer in time"
         case pg.InvalidCatalogNameError():
-            reason = f"there is no database {unquote(parts.path.lstrip('/'))} at {where}"
+            reason = f"the database {unquote(parts.path.lstrip('/'))} does not exist at {where}"
         case pg.InvalidAuthorizationSpecificationError():  # a wrong password is one, too
-            reason = f"{where} refuses the role {unquote(parts.username or '')} or its password"
+            reason = f"{where} rejects the role {unquote(parts.username or '')} or its password"
         case ValueError():  # the driver's word for options that it does not take
-            reason = "its URL has options that the driver does not take"
+            reason = "its URL has options that the driver does not support"
         case _:
             reason = f"{type(error).__name__} at {where}"
     return _unavailable(reason, setting)
@@ -297,7 +299,7 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
 def _unavailable(reason: str, setting: str) -> MemsvcError:
     return unavailable(
         f"cannot connect to the database: {reason}",
-        recovery=f"check {setting}, and that it runs",
+        recovery=f"check {setting}, and that the database is running",
     )
 
 
@@ -347,14 +349,15 @@ async def check_role(pool: asyncpg.Pool) -> None:
     )
     if row is None or row["privileged"] or row["owner"]:
         raise permission_denied(
-            "the application role is a superuser, bypasses row level security, owns the tables,"
-            " makes roles, gets at the server's files, or may become one that does",
-            recovery="let database.url name an ordinary role and database.admin_url the owner,"
+            "the application role has too many rights: it is a superuser, bypasses"
+            " row-level security, owns the tables, can create roles or access the server's"
+            " files, or can become such a role",
+            recovery="use an ordinary role in database.url and the owner in database.admin_url,"
             " then migrate",
         )
     if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):
         raise unavailable(
-            "this database has Citus, and the application role is not set up for it",
+            "this database uses Citus, and the application role is not set up for it",
             recovery="run `memsvc db distribute` with database.admin_url set",
         )
 

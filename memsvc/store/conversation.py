@@ -22,14 +22,14 @@ class SessionPosition(NamedTuple):
 @result
 class ListedSession:
     session_id: Annotated[str, "the session"]
-    user_id: Annotated[str, "who spoke last, if known"]
-    shared: Annotated[bool, "whether more than one user spoke in it"]
-    turns: Annotated[int, "turns that were stored"]
-    items: Annotated[int, "items that were stored"]
+    user_id: Annotated[str, "last speaker, if known"]
+    shared: Annotated[bool, "whether several users spoke in it"]
+    turns: Annotated[int, "stored turns"]
+    items: Annotated[int, "stored items"]
     facts: Annotated[int, "facts that its turns stated or changed"]
-    created_at: Annotated[datetime, "when it began"]
-    updated_at: Annotated[datetime, "when it was last written"]
-    last_maintenance_at: Annotated[datetime | None, "when it was last maintained"]
+    created_at: Annotated[datetime, "start time"]
+    updated_at: Annotated[datetime, "time of the last write"]
+    last_maintenance_at: Annotated[datetime | None, "time of the last maintenance"]
 
 
 async def sessions(

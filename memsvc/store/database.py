@@ -57,33 +57,37 @@ Row = Mapping[str, Any]
 
 
 class DatabaseOptions(Options):
-    """Options of the database; without `url` it is the embedded server in the data folder."""
+    """Options of the database; without `url`, the embedded server in the data folder is used."""
 
     url: str = Field(
-        "", repr=False, description="DSN of the application role; empty: the embedded PostgreSQL"
+        "",
+        repr=False,
+        description="DSN of the application role; empty: use the embedded PostgreSQL",
     )
     admin_url: str = Field(
-        "", repr=False, description="DSN of the owner, for migration; empty: migrate elsewhere"
+        "",
+        repr=False,
+        description="DSN of the owner, for migrations at start; empty: migrations run elsewhere",
     )
     direct_url: str = Field(
         "",
         repr=False,
-        description="DSN of the application role that bypasses a pooler, for LISTEN; empty: url",
+        description="DSN of the application role that bypasses a pooler, for LISTEN; empty: same as"
+        " url",
     )
     prepared_statements: Prepared = Field(
         "auto",
-        description="when statements are prepared; auto: unless a pooler is between that does not"
-        " keep them",
+        description="when to prepare statements; auto: unless a pooler does not support them",
     )
     pool_min: int = Field(2, ge=1, le=1000, description="connections kept open")
-    pool_max: int = Field(10, ge=1, le=1000, description="connections at the most")
+    pool_max: int = Field(10, ge=1, le=1000, description="maximum number of connections")
     acquire_timeout_ms: int = Field(
         5000, ge=1, description="how long a call waits for a connection"
     )
     lock_timeout_ms: int = Field(
-        3000, ge=1, description="how long a call waits for a row or file lock"
+        3000, ge=1, description="how long a call waits for a lock on a row or file"
     )
-    statement_timeout_ms: int = Field(30000, ge=100, description="how long one statement may run")
+    statement_timeout_ms: int = Field(30000, ge=100, description="time limit of one statement")
 
     @field_validator("url", "admin_url", "direct_url")
     @classmethod
@@ -366,7 +370,9 @@ class Database:
             if translated_error is None:
                 raise
             if is_ending and translated_error.code is Code.UNAVAILABLE:
-                raise InDoubtError("the database was lost while this was being stored") from error
+                raise InDoubtError(
+                    "the connection to the database was lost while this was being stored"
+                ) from error
             raise translated_error from error
 
     @asynccontextmanager
@@ -383,7 +389,7 @@ class Database:
             if self._pool.get_size() < self._options.pool_max:
                 raise
             raise resource_busy(
-                "the server is busy with too many calls just now",
+                "the server is at capacity at the moment",
                 retry_after_s=1.0,
             ) from error
         finally:

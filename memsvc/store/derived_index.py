@@ -391,13 +391,15 @@ async def build(tx: Tx) -> None:
             index_id_of(row["name"]) != row["book"]
             or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX
         ):
-            raise invalid_content("a book of the archive has another number than its name gives")
+            raise invalid_content(
+                "a search index in the archive has a number that differs from its name"
+            )
     known = {row["book"] for row in index_rows}
     searched = await tx.fetch_column(
         "SELECT DISTINCT search_book FROM entries WHERE tenant = $1 AND project = $2"
     )
     if not known.issuperset(searched):
-        raise invalid_content("entries of the archive are in a search index that it does not have")
+        raise invalid_content("the archive has entries of a search index that it does not contain")
     for row in index_rows:
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 

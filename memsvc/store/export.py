@@ -194,19 +194,19 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
         )
     except pg.UniqueViolationError as error:
         raise conflict(
-            f"a row of {table.name} is there already: the archive holds it twice, or somebody"
-            " wrote it just now",
+            f"a row of {table.name} exists already: the archive contains it twice, or"
+            " another call wrote it just now",
         ) from error
     except (
         pg.DataError,
         pg.IntegrityConstraintViolationError,
         pg.ProgramLimitExceededError,
     ) as error:
-        raise invalid_content(f"a row of {table.name} is none that can be kept") from error
+        raise invalid_content(f"the archive has an invalid row of {table.name}") from error
     if written != len(rows):
         raise conflict(
-            f"{written} rows of {table.name} were written instead of {len(rows)}: the project is"
-            " not marked as restored from one archive",
+            f"only {written} of {len(rows)} rows of {table.name} were written: the project"
+            " is not marked as restored from one archive",
         )
 
 

@@ -58,7 +58,7 @@ class FileMovedError(MemsvcError):
 
     def __init__(self) -> None:
         super().__init__(
-            Code.RESOURCE_BUSY, "the file was moved or deleted just now", retry_after_s=0.1
+            Code.RESOURCE_BUSY, "the file was moved or deleted at the same time", retry_after_s=0.1
         )
 
 
@@ -188,7 +188,7 @@ def check_path_free(row: Row | None) -> None:
     if row["is_directory"]:
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
     if row["is_file"]:
-        raise already_exists("the file exists already")
+        raise already_exists("the file already exists")
 
 
 async def append(
@@ -311,7 +311,7 @@ async def delete(
         index_bytes_max,
     )
     if keep_style_files and any(row["owner"] for row in rows):
-        raise permission_denied("files of the memory itself cannot be deleted as files")
+        raise permission_denied("files written by memory itself cannot be deleted as files")
     return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
 
 

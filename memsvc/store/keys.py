@@ -195,7 +195,7 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
 
 def _changed(rows: list[Row]) -> ApiKey:
     if not rows:
-        raise not_found("there is no such key")
+        raise not_found("the key does not exist")
     return key_of_row(rows[0])
 
 
@@ -232,17 +232,17 @@ async def rotate_key(
     if rows:
         return NewKey(text, key_of_row(rows[0]))
     if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
-        raise not_found("there is no such key")
+        raise not_found("the key does not exist")
     raise conflict(
-        "this key was revoked or has expired",
-        recovery="make another with `memsvc key create --tenant`",
+        "this key is revoked or expired",
+        recovery="create another with `memsvc key create --tenant`",
     )
 
 
 async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
-        raise not_found("no such tenant has ever been seen here")
+        raise not_found("this tenant is unknown here")
     rows = await database.registry(
         with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
     )
@@ -313,7 +313,7 @@ class KeyChanges:
         for key in self.keys:
             if key.key_id == key_id:
                 return key
-        raise not_found("there is no such key")
+        raise not_found("the key does not exist")
 
     async def put(self, key: ApiKey) -> ApiKey:
         """Store all values of a key but when it was made and last used."""

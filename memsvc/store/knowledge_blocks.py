@@ -512,12 +512,12 @@ class BlockConfidence:
 class BlockOutcome:
     """Outcome of one use of a block, with the confidence before and after."""
 
-    signal: Annotated[float, "how it went, 0 (it failed) to 1 (it succeeded)"]
-    weight: Annotated[float, "how much that counts"]
-    source: Annotated[str, "where the signal came from"]
-    before: Annotated[float, "the confidence before it"]
-    after: Annotated[float, "the confidence after it"]
-    told_at: Annotated[str, "when it was told"]
+    signal: Annotated[float, "the outcome, from 0 (failed) to 1 (succeeded)"]
+    weight: Annotated[float, "weight of the signal"]
+    source: Annotated[str, "source of the signal"]
+    before: Annotated[float, "confidence before"]
+    after: Annotated[float, "confidence after"]
+    told_at: Annotated[str, "time of the signal"]
 
 
 async def promote(tx: Tx, values: ActiveBlockValues, now_h: float) -> None:

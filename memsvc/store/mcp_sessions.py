@@ -61,13 +61,13 @@ async def subscribe(
     if await tx.fetchval("SELECT count(*) FROM mcp_sessions WHERE tenant = $1") > sessions_max:
         raise MemsvcError(
             Code.RATE_LIMITED,
-            f"{sessions_max} sessions have subscriptions, which is the most",
+            f"the limit of {sessions_max} sessions with subscriptions is reached",
             retry_after_s=60.0,
-            recovery="end one by DELETE",
+            recovery="end a session with DELETE",
         )
     subscriptions.setdefault(uri, (stamp, 0))
     if len(subscriptions) > uris_max:
-        raise invalid(f"one client may wait for {uris_max} resources at the most")
+        raise invalid(f"a client is limited to subscriptions of {uris_max} resources")
     await tx.execute(
         "UPDATE mcp_sessions SET subscriptions = $3 WHERE tenant = $1 AND session_hash = $2",
         session,

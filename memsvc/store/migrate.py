@@ -98,18 +98,17 @@ async def downgrade(
         lost = missing_since(connection, before)
         if lost and not even_with_loss:
             raise conflict(
-                f"these hold something that revision {revision} has no place for:"
-                f" {', '.join(lost)}",
-                recovery="the version before works on the newer schema too; else back up, and add"
-                " --even-with-loss",
+                f"going back to revision {revision} would lose data in: {', '.join(lost)}",
+                recovery="the previous version also works with the newer schema, so you need not"
+                " go back; otherwise take a backup and add --even-with-loss",
             )
         if revision != "base":  # the mark of the last migration no longer applies
             connection.exec_driver_sql("COMMENT ON TABLE alembic_version IS NULL")
 
     def reject_version() -> tuple[str, ...]:
         raise conflict(
-            "a newer memsvc has migrated this database",
-            recovery="go back with that one: this version does not know how",
+            "this database was migrated by a newer version of memsvc",
+            recovery="use that version to go back",
         )
 
     return await _run(admin_url, None, downgrade_transaction, extra, lock_timeout_s, reject_version)
@@ -205,10 +204,10 @@ async def _with_retries(
                 progress, since = len(applied), monotonic()
             elif monotonic() - since >= lock_timeout_s:
                 raise resource_busy(
-                    "the tables to be changed have been in use for too long, by"
+                    "the tables to change have been in use for too long, by"
                     f" {await _lock_owners(connection)}",
-                    recovery="let these transactions end, and migrate again: it goes on where it"
-                    " stood",
+                    recovery="wait until these transactions end, and run the migration again; it"
+                    " resumes where it stopped",
                 ) from error
         await asyncio.sleep(RETRY_S)
 
@@ -228,7 +227,7 @@ async def _lock_owners(connection: AsyncConnection) -> str:
     )
     owners = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
     await connection.rollback()
-    return owners or "transactions that have ended just now"
+    return owners or "transactions that ended in the meantime"
 
 
 @asynccontextmanager
@@ -242,9 +241,9 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
         shared = await shares_by_transaction(admin_url)
     if shared:
         raise unavailable(
-            "a pooler in transaction mode is before the database, and migration needs a"
-            " connection of its own",
-            recovery="let database.admin_url name PostgreSQL itself",
+            "the database is behind a pooler in transaction mode, and migrations need a"
+            " direct connection",
+            recovery="set database.admin_url to PostgreSQL itself, not to the pooler",
         )
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -269,7 +268,7 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "55P03":
             raise
-        raise resource_busy("the database has been in use by others for too long") from error
+        raise resource_busy("the database has been locked by others for too long") from error
     finally:
         await engine.dispose()
 

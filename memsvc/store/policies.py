@@ -214,15 +214,15 @@ def scram_verifier(password: str) -> str:
 ANCHOR: Final = "files"
 """The table that is distributed first; all others are put beside it."""
 LOCAL: Final[Mapping[str, str]] = {
-    "job_refs": "is written together with the queue: one without the other would lose a job for"
-    " good",
-    "tenants": "is read over all tenants",
-    "api_keys": "is read by the key before the tenant is known",
-    "server_secrets": "belongs to no tenant",
-    "ended_sessions": "belongs to no tenant",
-    "alembic_version": "belongs to no tenant",
+    "job_refs": "is written together with the queue, and separating them could lose jobs",
+    "tenants": "is read across all tenants",
+    "api_keys": "is read by key before the tenant is known",
+    "server_secrets": "does not belong to a tenant",
+    "ended_sessions": "does not belong to a tenant",
+    "alembic_version": "does not belong to a tenant",
     **dict.fromkeys(
-        QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"
+        QUEUE_TABLES,
+        "belongs to PgQueuer, which needs a sequence, a trigger and SKIP LOCKED across all tenants",
     ),
 }
 """Tables that stay on the coordinator, and why. No statement has one of them beside a distributed
@@ -361,12 +361,12 @@ def shard_errors(connection: Connection, tables: frozenset[str]) -> list[str]:
         table = known[name]
         if name in LOCAL:
             errors.append(
-                f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}"
+                f"{name} is distributed, but must stay on the coordinator: it {LOCAL[name]}"
             )
         elif name in tables and (table.method, table.shard_key) != ("h", "tenant"):
-            errors.append(f"{name} is distributed by something else than its tenant")
+            errors.append(f"{name} is distributed by another column than its tenant")
         elif name in tables and (anchor is None or table.group_id != anchor.group_id):
-            errors.append(f"{name} is distributed, but not beside {ANCHOR}")
+            errors.append(f"{name} is distributed, but not co-located with {ANCHOR}")
     return errors
 
 

@@ -107,7 +107,7 @@ def _by_tenant(sql: str, jobs_max: int) -> str:
         r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql
     )
     if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
-        raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
+        raise RuntimeError("the installed PgQueuer is not compatible with this version of memsvc")
     return sql
 
 

@@ -84,8 +84,8 @@ class OutdatedFact:
         if self.valid_to is None:
             return self.doubt or ""
         if self.state == FactState.DELETED:
-            return f"taken back on {self.ended_on}"
-        return self.newer or self.doubt or f"no longer since {self.ended_on}"
+            return f"withdrawn on {self.ended_on}"
+        return self.newer or self.doubt or f"ended on {self.ended_on}"
 
     @property
     def ended_on(self) -> str:

@@ -108,7 +108,7 @@ async def migrate_in_process(
     output, _ = await process.communicate(orjson.dumps(request))
     if process.returncode != 0 or not output:
         raise MemsvcError(
-            Code.INTERNAL_ERROR, "the database could not be migrated", recovery="see the log above"
+            Code.INTERNAL_ERROR, "the database could not be migrated", recovery="read the log above"
         )
     result = orjson.loads(output)
     if "code" in result:

@@ -71,18 +71,20 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     version = policies.version(connection)
     if version is None:
         raise unavailable(
-            "this database has no Citus",
+            "this database does not have Citus",
             recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE"
             " EXTENSION citus and SELECT citus_add_node(...) for each node;"
             " docs/operations.md says in which order",
         )
     if version < policies.VERSION_MIN:
         minimum = ".".join(map(str, policies.VERSION_MIN))
-        raise unavailable(f"Citus has to be {minimum} or newer", recovery="update the extension")
+        raise unavailable(
+            f"Citus must be version {minimum} or newer", recovery="update the extension"
+        )
     if not policies.is_primary_node(connection):
         raise conflict(
-            "this is a node of the cluster that is not its coordinator",
-            recovery="let database.admin_url and database.url name the coordinator",
+            "this is a worker node of the cluster, not its coordinator",
+            recovery="use the coordinator in database.admin_url and database.url",
         )
     revision = connection.scalar(
         text("SELECT to_regclass('alembic_version')")
@@ -92,9 +94,8 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         or policies.settings_of_role(connection, app_role) is None
     ):
         raise unavailable(
-            "the database is not as this version of memsvc migrates it, or has no role for the"
-            " application",
-            recovery="run `memsvc migrate` before",
+            "the schema of the database is not up to date, or the application has no role",
+            recovery="run `memsvc migrate` first",
         )
     tables = policies.present(connection)
     errors = policies.shard_errors(connection, tables & {*policies.SHARD_TABLES})
@@ -117,9 +118,9 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         and not {*policies.SHARD_TABLES} & tables <= policies.shard_tables(connection).keys()
     ):
         raise conflict(
-            f"{open_connections} connections of {app_role} are open: half of the tables would be"
-            " elsewhere for them",
-            recovery="stop servers, workers and poolers, and start them when all is distributed",
+            f"{open_connections} connections of {app_role} are open, and would see only part"
+            " of the tables",
+            recovery="stop servers, workers and poolers, and restart them after the distribution",
         )
 
 
@@ -146,14 +147,14 @@ def _roles(connection: Connection, app_role: str) -> Iterator[ShardStep]:
             tuple(f"ALTER ROLE {name} SET {setting} = '{value}'" for setting, value in missing),
         )
     else:
-        yield ShardStep(f"the role {app_role} is set up already")
+        yield ShardStep(f"the role {app_role} is already set up")
 
 
 def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
     existing, sharded = policies.present(connection), policies.shard_tables(connection)
     for table in policies.SHARD_TABLES:
         if table in sharded:
-            yield ShardStep(f"{table} is distributed already")
+            yield ShardStep(f"{table} is already distributed")
             continue
         if table not in existing:
             continue
@@ -185,11 +186,11 @@ def _function(connection: Connection, app_role: str) -> ShardStep:
         {"role": app_role, "name": RUN_ON_NODE},
     ).one_or_none()
     if row == (FUNCTION_BODY, False, True):
-        return ShardStep("reads are run by nodes already")
+        return ShardStep("nodes already run reads")
     role = connection.dialect.identifier_preparer.quote(app_role)
     call = f"create_distributed_function('{RUN_ON_NODE}', 'tenant', '{policies.ANCHOR}', true)"
     return ShardStep(
-        "reads that nodes run",
+        "let nodes run reads",
         (
             CREATE_FUNCTION,
             f"REVOKE ALL ON FUNCTION {RUN_ON_NODE} FROM PUBLIC",
@@ -211,7 +212,7 @@ def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[Sh
     for table in policies.SHARD_TABLES:
         if table in left:
             statement = f"SELECT truncate_local_data_after_distributing_table('{table}')"
-            yield ShardStep(f"{table}, as it was on the coordinator", (statement,))
+            yield ShardStep(f"{table}: delete the copy on the coordinator", (statement,))
 
 
 def _run(connection: Connection, step: ShardStep) -> None:
@@ -226,6 +227,6 @@ def _run(connection: Connection, step: ShardStep) -> None:
             raise MemsvcError(
                 code,
                 f"{step.description}: {statement}: {message}",
-                recovery="steps before it stay as they are; put right what is said, or run the"
-                " statement as a superuser, and start the command again",
+                recovery="earlier steps are kept; correct the problem, or run the statement as a"
+                " superuser, and start the command again",
             ) from error

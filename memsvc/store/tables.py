@@ -228,7 +228,7 @@ async def check_isolation(pool: Any) -> None:
     tables = [row["name"] for row in await pool.fetch(OPEN_TABLES)]
     if tables:
         raise permission_denied(
-            f"row level security is off or was changed on {', '.join(tables)}",
-            recovery="run `memsvc migrate` with database.admin_url set, which puts it back; find"
-            " out why it was gone",
+            f"row-level security is off or was changed on {', '.join(tables)}",
+            recovery="run `memsvc migrate` with database.admin_url set to restore it, and find"
+            " out who changed it",
         )

@@ -108,8 +108,8 @@ async def check_tenant_quota(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int)
 def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
     if bytes_max is not None and stored_bytes > bytes_max:
         raise quota_exceeded(
-            f"the {level}'s files may hold {bytes_max} bytes, and this write would make it"
-            f" {stored_bytes}",
+            f"the {level}'s files are limited to {bytes_max} bytes, and this write would"
+            f" increase them to {stored_bytes}",
             recovery="delete or shorten some files",
         )
 
@@ -134,9 +134,9 @@ class Quota:
     def exceeded(self, stored_bytes: int) -> MemsvcError:
         """Return the error that tells who holds so much how to come below the quota."""
         return quota_exceeded(
-            f"the tenant may store {self.bytes_max} bytes, and holds {stored_bytes}",
-            recovery="purge (tenant_purge) or delete something, or have"
-            " limits.stored.tenant_bytes_max raised",
+            f"the tenant is limited to {self.bytes_max} bytes and stores {stored_bytes}",
+            recovery="delete or purge (tenant_purge) data, or ask the operator to raise"
+            " limits.stored.tenant_bytes_max",
         )
 
 

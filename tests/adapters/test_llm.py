@@ -183,7 +183,7 @@ async def test_a_refused_key_is_told_to_operators_and_passes_once_it_is_mended(
             await made.complete("x", TEXT, output_tokens_max=9)
         assert made.refused
         assert (refused.value.code, refused.value.retry_after_s) == (Code.UNAVAILABLE, 60.0)
-        assert refused.value.recovery == "check model.api_key and the model's name"
+        assert refused.value.recovery == "check model.api_key and the name of the model"
         assert meter.total("memsvc_model_refusals_total") == 1
         await made.complete("x", TEXT, output_tokens_max=9)
         assert not made.refused
@@ -258,7 +258,7 @@ async def test_a_providers_own_endpoint_is_not_opened_without_a_key(
         async with llm(ModelOptions(model=model, base_url=url), meter, "the.section"):
             pass
     assert refused.value.code is Code.INVALID_ARGUMENT
-    assert refused.value.message == "the model of the.section has no key"
+    assert refused.value.message == "the model in section the.section has no API key"
     assert refused.value.recovery in (
         f"set the.section.api_key or {name}" for name in set(KEYS.values())
     )

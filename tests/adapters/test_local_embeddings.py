@@ -190,7 +190,7 @@ async def test_without_the_extra_it_says_what_to_install(
 async def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).write_text("nonsense")
-    assert "cannot be read" in (await unusable(options(tmp_path))).message
+    assert "cannot read" in (await unusable(options(tmp_path))).message
 
 
 @needs_runtime

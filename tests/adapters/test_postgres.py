@@ -313,7 +313,7 @@ def test_a_cluster_of_another_major_version_is_refused(data_dir: Path) -> None:
 def test_a_folder_that_holds_something_else_is_left_alone(data_dir: Path) -> None:
     (data_dir / "postgres").mkdir(parents=True)
     (data_dir / "postgres" / "diary.txt").write_text("mine")
-    with pytest.raises(EmbeddedPostgresError, match="no PostgreSQL cluster"):
+    with pytest.raises(EmbeddedPostgresError, match="not a PostgreSQL cluster"):
         EmbeddedPostgres(data_dir).start()
     assert (data_dir / "postgres" / "diary.txt").read_text() == "mine"
 

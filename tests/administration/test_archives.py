@@ -184,7 +184,7 @@ async def test_a_check_says_of_an_archive_that_it_is_good_where_it_came_from(
 async def test_what_is_no_archive_is_called_that(call: Door) -> None:
     for nothing in (b"", b"no archive", b"x" * 2000):
         error = await refused(call, nothing, "INVALID_CONTENT")
-        assert error.message.startswith("this is no memsvc archive")
+        assert error.message.startswith("this is not a memsvc archive")
 
 
 async def test_an_archive_is_one_moment_whatever_is_written_meanwhile(
@@ -253,7 +253,7 @@ async def test_the_call_log_goes_along_where_it_is_asked_for_and_never_comes_bac
 
 
 async def test_there_is_nothing_to_export_where_nothing_is(call: Door) -> None:
-    with pytest.raises(MemsvcError, match="nothing to export"):
+    with pytest.raises(MemsvcError, match="no data to export"):
         await exported(call)
     assert (await call("archive_export"))["projects"] == []
 

@@ -275,7 +275,7 @@ async def test_a_key_is_changed_in_what_is_given_and_stays_in_the_rest(
 async def test_a_tenant_of_open_mode_makes_keys_for_itself(
     call: Door, doorman: Authenticator
 ) -> None:
-    made = await call("keys_create", label="listed now")
+    made = await call("keys_create", label="now listed")
     caller = await doorman.resolve(made["text"])
     assert caller is not None
     assert caller.tenant == call.caller.tenant

@@ -171,7 +171,7 @@ async def test_a_restore_is_held_to_the_quota_before_anybody_sees_of_it(
     content = held["held_bytes"] - held["derived_bytes"]
     for quota in (Quota(content), Quota(content + 1000), Quota(held["held_bytes"] + 500)):
         for check in (True, False):
-            with pytest.raises(MemsvcError, match=r"holds \d+") as refusal:
+            with pytest.raises(MemsvcError, match=r"stores \d+") as refusal:
                 await restored(other, archive, check=check, allowed=FileQuotas(10**6, 0, quota))
             assert (refusal.value.code, "tenant_purge" in str(refusal.value.recovery)) == (
                 Code.QUOTA_EXCEEDED,

@@ -138,7 +138,7 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
         "expires_at": "2099-01-31T12:00",
     }
     last = await visit.send("update-key", id=key, **wanted)
-    assert (last.status_code, "last key that may manage" in last.text) == (409, True)
+    assert (last.status_code, "last permanent key" in last.text) == (409, True)
     changed = await visit.send("update-key", id=key, **wanted, even_last="on")
     assert note(changed.headers["location"]) == "changed was changed."
     page = await visit.text("key", id=key)

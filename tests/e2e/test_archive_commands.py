@@ -42,11 +42,11 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(
     (tmp_path / "broken.tar").write_bytes(archive.read_bytes()[:-30])
     refused = typed("restore", str(tmp_path / "broken.tar"), "--url", shared.url, **key)
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: the archive cannot be expanded")
+    assert refused.stderr.startswith("Error: the archive cannot be decompressed")
     nothing = typed(
         "export", str(tmp_path / "no.tar"), "--project", "none", "--url", shared.url, **key
     )
-    assert (nothing.returncode, nothing.stderr) == (1, "Error: there is nothing to export\n")
+    assert (nothing.returncode, nothing.stderr) == (1, "Error: there is no data to export\n")
     assert not list(tmp_path.glob("no.tar*"))
 
 

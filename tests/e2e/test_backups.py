@@ -86,7 +86,7 @@ async def test_the_embedded_database_is_restored_to_a_moment(
     assert [one["missing_segments"] for one in listed["backups"]] == [0, 0]
     assert (later["dropped_backups"], later["dropped_segments"] > 0) == (1, True)
     assert (folder.stat().st_mode | (folder / "base").stat().st_mode) & 0o077 == 0
-    assert "there is a database" in await refused(
+    assert "already contains a database" in await refused(
         Code.CONFLICT, "db", "restore", folder, "--data-dir", data
     )
     shutil.rmtree(data)
@@ -117,7 +117,7 @@ async def goes_on_elsewhere(folder: Path, data: Path) -> None:
     before = everything_in(folder)
     for command in ("archive", "backup"):
         message = await refused(Code.CONFLICT, "db", command, folder, "--data-dir", data)
-        assert "before it was restored" in message
+        assert "before a restore" in message
     assert everything_in(folder) == before
     own_log = folder.with_name("own")
     await memsvc("db", "archive", own_log, "--data-dir", data)
@@ -156,7 +156,9 @@ async def test_a_backup_that_is_damaged_or_of_something_else_is_refused(place: P
     await asyncio.to_thread(embedded.stop)
 
     asked = ("db", "restore", folder, "--data-dir", place / "other")
-    assert "no log" in await refused(Code.NOT_FOUND, *asked, "--at", datetime.now(UTC).isoformat())
+    assert "an archived log" in await refused(
+        Code.NOT_FOUND, *asked, "--at", datetime.now(UTC).isoformat()
+    )
     (
         folder / "base" / "20200101T000000.000000Z"
     ).mkdir()  # what is left of an older one keeps nobody from this one

@@ -147,7 +147,7 @@ def test_jobs_are_those_of_the_key_of_the_server(memsvc: Command) -> None:
     assert isinstance(answer(memsvc("jobs", "list", "--json")), list)
     refused = memsvc("jobs", "retry", "999999999")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "there is no such job" in refused.stderr
+    assert "the job does not exist" in refused.stderr
 
 
 def test_server_that_compares_no_turns_is_named_as_the_reason(memsvc: Command) -> None:

@@ -486,7 +486,7 @@ def test_a_key_is_rotated_and_both_open_meanwhile(data_folder: Path) -> None:
     again = typed("key", "rotate", key_id, "--data-dir", str(data_dir))
     assert (again.returncode, again.stderr.splitlines()[0]) == (
         1,
-        "Error: this key was revoked or has expired",
+        "Error: this key is revoked or expired",
     )
 
 

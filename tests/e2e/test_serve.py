@@ -63,7 +63,7 @@ async def test_the_first_start_shows_a_key_that_works(first: Served, data_dir: P
 
 
 def test_the_greeting_names_addresses_that_work_and_warns_of_an_open_door(first: Served) -> None:
-    assert f"For people: {first.url}/console\n" in first.greeting
+    assert f"Web console: {first.url}/console\n" in first.greeting
     exposed = ready_message("0.0.0.0", 8080, "k", "About the key.", console=False, is_open=True)
     assert exposed.startswith("ready http://127.0.0.1:8080/mcp\n\nWARNING: auth.mode is open")
     assert "/console" not in exposed
@@ -119,7 +119,7 @@ def test_a_restart_keeps_the_key_and_does_not_show_it(data_folder: Path) -> None
 def test_a_taken_port_is_refused_before_anything_is_touched(first: Served, tmp_path: Path) -> None:
     refused = run("serve", "--data-dir", str(tmp_path / "data"), "--port", str(first.port))
     assert refused.returncode == 1
-    assert f"Error: 127.0.0.1:{first.port} is taken by another process" in refused.stderr
+    assert f"Error: 127.0.0.1:{first.port} is in use by another process" in refused.stderr
     assert "Recovery: " in refused.stderr
     assert not (tmp_path / "data").exists()
 
@@ -171,7 +171,9 @@ def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
     }
     refused = run(*command, **own)
     assert refused.returncode == 1
-    assert "Error: the model of settings.mcp.memory.heuristic has no key" in refused.stderr
+    assert (
+        "Error: the model in section settings.mcp.memory.heuristic has no API key" in refused.stderr
+    )
     assert "Recovery: set settings.mcp.memory.heuristic.api_key or OPENAI_API_KEY" in refused.stderr
     assert "Traceback" not in refused.stderr
 
@@ -324,7 +326,7 @@ async def test_a_server_of_ones_own_is_migrated_and_served(
         MEMSVC_DATABASE_URL=empty_urls.app,
     )
     assert unmigrated.returncode == 1
-    assert "Recovery: set database.admin_url" in unmigrated.stderr
+    assert "with database.admin_url set" in unmigrated.stderr
     own = {"MEMSVC_DATABASE_URL": empty_urls.app, "MEMSVC_DATABASE__ADMIN_URL": empty_urls.admin}
     with Served(data_dir, **own) as served:
         assert not (data_dir / "postgres").exists()
@@ -358,7 +360,7 @@ async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir:
     assert typed("key", "revoke", key_id, *folder).returncode == 0
     assert f"{key_id}\tci\trevoked" in typed("key", "list", *folder).stdout
     unknown = typed("key", "revoke", "00000000-0000-0000-0000-000000000000", *folder)
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no such key\n")
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: the key does not exist\n")
 
 
 @pytest.mark.slow

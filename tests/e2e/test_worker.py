@@ -160,7 +160,7 @@ async def test_a_failed_job_is_listed_tried_again_and_dropped_on_the_command_lin
         == "dropped"
     )
     gone = typed("jobs", "drop", str(job["id"]), **urls)
-    assert (gone.returncode, gone.stderr) == (1, "Error: there is no such job\n")
+    assert (gone.returncode, gone.stderr) == (1, "Error: the job does not exist\n")
 
 
 def test_on_the_embedded_server_the_worker_runs_beside_a_server_that_runs_no_jobs(

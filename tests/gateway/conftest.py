@@ -46,13 +46,13 @@ class OutOfReach:
 
     async def registry(self, *_: Any) -> list[Any]:
         raise MemsvcError(
-            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+            Code.UNAVAILABLE, "the database cannot be reached at the moment", retry_after_s=1.0
         )
 
     @asynccontextmanager
     async def begin(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         raise MemsvcError(
-            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+            Code.UNAVAILABLE, "the database cannot be reached at the moment", retry_after_s=1.0
         )
         yield
 

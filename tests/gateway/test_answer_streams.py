@@ -278,7 +278,7 @@ async def test_a_lost_answer_is_an_error_that_says_to_look_first(
         assert lost["id"] == "mine"
         error = lost["error"]["data"]
         assert (error["code"], error["retryable"]) == ("UNAVAILABLE", False)
-        assert "may have been done: look first" in error["recovery"]
+        assert "may have succeeded: check first" in error["recovery"]
 
 
 async def test_nobody_else_gets_an_answer(

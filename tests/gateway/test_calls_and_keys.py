@@ -56,12 +56,12 @@ async def test_several_keys_share_a_tenant_and_are_listed(
 async def test_a_key_adopts_only_a_tenant_that_exists(database: Database, clock: FakeClock) -> None:
     made = await keys.create_key(database, "laptop", clock.now())
     tenant = keys.hash_key("an open-mode key")
-    with pytest.raises(MemsvcError, match="no such tenant"):
+    with pytest.raises(MemsvcError, match="this tenant is unknown"):
         await keys.set_tenant(database, made.key.key_id, tenant)
     assert await keys.remember_tenant(database, tenant, clock.now()) is True
     assert await keys.remember_tenant(database, tenant, clock.now()) is False
     assert (await keys.set_tenant(database, made.key.key_id, tenant)).tenant == tenant
-    with pytest.raises(MemsvcError, match="no such key"):
+    with pytest.raises(MemsvcError, match="key does not exist"):
         await keys.set_tenant(database, uuid4(), tenant)
 
 
@@ -127,7 +127,7 @@ async def test_a_revoked_or_expired_key_opens_nothing_not_even_a_tenant_of_its_o
     ).revoked_at == first.revoked_at
     assert await doorman.resolve(revoked.text) is None
     assert await doorman.resolve(expiring.text) is None
-    with pytest.raises(MemsvcError, match="no such key"):
+    with pytest.raises(MemsvcError, match="key does not exist"):
         await keys.revoke_key(database, uuid4(), clock.now())
 
 

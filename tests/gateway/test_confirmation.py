@@ -102,7 +102,7 @@ async def test_the_user_is_shown_what_goes_and_no_content() -> None:
     )
     forget, purge = user.asked
     assert "canary-31" not in forget
-    assert purge == ("Purge for good; project: p; level: user; name: ada; dry_run: False")
+    assert purge == ("Purge data; project: p; level: user; name: ada; dry_run: False")
 
 
 @pytest.mark.parametrize(

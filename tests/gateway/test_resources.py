@@ -159,7 +159,7 @@ async def test_an_outage_is_an_error_and_never_an_empty_text(
     board: Gateway, boards: Boards, wire: str
 ) -> None:
     boards.fails = MemsvcError(
-        Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+        Code.UNAVAILABLE, "the database cannot be reached at the moment", retry_after_s=1.0
     )
     async with board.client(wire) as client:
         error = await refused(client, "memory://alice/1")
@@ -169,7 +169,7 @@ async def test_an_outage_is_an_error_and_never_an_empty_text(
         assert one.code == -32603
         assert one.data == {
             "code": "UNAVAILABLE",
-            "message": "the database cannot be reached just now",
+            "message": "the database cannot be reached at the moment",
             "retryable": True,
             "retry_after_s": 1.0,
         }

@@ -120,9 +120,7 @@ async def test_an_unknown_set_is_named_with_those_that_there_are(
             answer = await http.post(f"{path}?tools=agent,flies", json=LIST, headers=WIRE)
     body = answer.json()
     assert (answer.status_code, body["code"]) == (400, "INVALID_ARGUMENT")
-    assert body["message"].startswith(
-        "flies: there is no such toolset; there are agent, host, turns"
-    )
+    assert body["message"].startswith("unknown toolset flies; the toolsets are agent, host, turns")
     assert "files" in body["recovery"]
     if path == "/mcp":
         assert (body["id"], body["error"]["code"]) == (7, -32602)

@@ -172,7 +172,7 @@ async def test_a_job_is_linked_to_the_call_that_queued_it_and_its_models_are_ins
     lines = [
         line
         for line in log_lines.getvalue().decode().splitlines()
-        if "a job will be tried again" in line
+        if "a job will be retried" in line
     ]
     assert lines
     assert all('"request_id":"asked-2"' in line and '"job_id":' in line for line in lines)
@@ -251,9 +251,9 @@ async def test_a_collector_that_takes_nothing_fails_no_call_and_is_told_of_once(
     told = [
         line
         for line in log_lines.getvalue().decode().splitlines()
-        if '"the collector of traces' in line
+        if '"the trace collector' in line
     ]
-    assert [("takes none" in line, "again" in line) for line in told] == [
+    assert [("rejects spans" in line, "again" in line) for line in told] == [
         (True, False),
         (False, True),
     ]

@@ -113,7 +113,7 @@ async def test_a_database_without_citus_is_refused_in_plain_words(
     told = await to_thread.run_sync(CliRunner().invoke, commands, typed)
     assert isinstance(told.exception, MemsvcError)
     assert told.exception.code is Code.UNAVAILABLE
-    assert told.exception.message == "this database has no Citus"
+    assert told.exception.message == "this database does not have Citus"
     assert "CREATE EXTENSION citus" in str(told.exception.recovery)
 
 
@@ -244,8 +244,8 @@ async def test_what_cannot_be_distributed_is_told_before_anything_is_changed(
         "notions counts its column number by a sequence",
         "books has the trigger watch",
         "rates has no column tenant that is never empty",
-        "job_refs is distributed, and has to stay on the coordinator",
-        "files is distributed by something else than its tenant",
+        "job_refs is distributed, but must stay on the coordinator",
+        "files is distributed by another column than its tenant",
         "strange is unknown to this version of memsvc",
     ):
         assert fault in refused.value.message
@@ -270,10 +270,10 @@ async def test_an_application_at_work_and_an_unmigrated_database_keep_it_from_be
         await distributed(database_urls, role)
     await at_work.close()
     await citus.execute("UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(MemsvcError, match="not as this version of memsvc migrates it"):
+    with pytest.raises(MemsvcError, match="not up to date"):
         await distributed(database_urls, role)
     await citus.execute("UPDATE pg_extension SET extversion = '11.1-1' WHERE extname = 'citus'")
-    with pytest.raises(MemsvcError, match=r"Citus has to be 11\.2 or newer"):
+    with pytest.raises(MemsvcError, match=r"Citus must be version 11\.2 or newer"):
         await distributed(database_urls, role)
     assert await said(citus) == []
 

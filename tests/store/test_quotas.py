@@ -62,11 +62,11 @@ async def test_what_fits_exactly_is_taken_and_one_byte_more_is_refused(
     assert await spent(database, scope, clock, 10, project=10, tenant=10) is None
     told = await spent(database, scope, clock, 1, project=10)
     assert told is not None
-    assert told.startswith("QUOTA_EXCEEDED: the project's files may hold 10 bytes")
+    assert told.startswith("QUOTA_EXCEEDED: the project's files are limited to 10 bytes")
     elsewhere = Scope(scope.tenant, ELSEWHERE)
     told = await spent(database, elsewhere, clock, 1, project=10, tenant=10)
     assert told is not None
-    assert told.startswith("QUOTA_EXCEEDED: the tenant's files may hold 10 bytes")
+    assert told.startswith("QUOTA_EXCEEDED: the tenant's files are limited to 10 bytes")
     assert "11" in told
     assert await counters(admin, scope.tenant) == ({"default": 10}, 10)
 

@@ -100,7 +100,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
     "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
     "usage": ("usage", lambda call: {}, "default"),
-    "purge": ("purge", lambda call: {}, "Purge for good"),
+    "purge": ("purge", lambda call: {}, "Purge data"),
 }
 
 

@@ -69,7 +69,7 @@ def test_without_its_database_the_overview_says_so_and_shows_no_numbers(
     seen.expected = ("status of 503",)
     with console.path.cut():
         tab = seen.go("")
-        assert "cannot be reached just now" in tab.inner_text("main")
+        assert "cannot be reached at the moment" in tab.inner_text("main")
         assert "None yet" not in tab.inner_text("main")
         assert "Nothing has failed" not in tab.inner_text("main")
         assert seen.barriers() == []
@@ -100,5 +100,5 @@ def test_without_the_database_nobody_comes_in_and_no_key_is_called_wrong(
         tab.fill("#key", "a key that nobody has tried yet")
         tab.press("#key", "Enter")
         tab.locator("[role=alert]").wait_for()
-        assert "cannot be reached just now" in tab.inner_text("[role=alert]")
+        assert "cannot be reached at the moment" in tab.inner_text("[role=alert]")
         assert "unknown" not in tab.inner_text("[role=alert]")

@@ -106,7 +106,7 @@ async def test_only_what_a_change_names_is_in_doubt_and_saying_it_again_ends_tha
 
 SUPERSEDED = [
     ("I live in Oslo.", "I live in Bergen now.", "Where do I live in Oslo?", "Oslo", "Bergen"),
-    ("I live in Oslo.", "I don't live in Oslo.", "Where do I live?", "Oslo", "taken back"),
+    ("I live in Oslo.", "I don't live in Oslo.", "Where do I live?", "Oslo", "withdrawn"),
     (
         "The beehives are minded by Bertrand when I'm in Crete.",
         "Bertrand can't do it; Oksana has taken over the beehives.",

@@ -115,7 +115,7 @@ async def test_run_twice_it_asks_once(door: Door, model: ScriptedLlm) -> None:
         "I cannot do that.",
         "- yesterday user: x",
         "- 2031-01-05 user: a day that nobody spoke of",
-        ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered without a text"),
+        ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint returned an answer without text"),
     ],
 )
 async def test_an_answer_that_is_no_summary_changes_nothing(

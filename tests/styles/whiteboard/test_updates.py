@@ -23,7 +23,9 @@ pytestmark = pytest.mark.anyio
 OUT_OF_REACH = MemsvcError(
     Code.UNAVAILABLE, "the model endpoint cannot be reached", retry_after_s=7.0
 )
-UNUSABLE = ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered without a text")
+UNUSABLE = ModelOutputError(
+    Code.INTERNAL_ERROR, "the model endpoint returned an answer without text"
+)
 
 
 def gathers(question: Question) -> str:
@@ -320,7 +322,7 @@ async def test_a_failure_to_store_keeps_the_entries(
 
     def away(*_: Any, **__: Any) -> Any:
         raise MemsvcError(
-            Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0
+            Code.UNAVAILABLE, "the database cannot be reached at the moment", retry_after_s=1.0
         )
 
     with monkeypatch.context() as patch:

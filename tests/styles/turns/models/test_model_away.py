@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 AWAY = MemsvcError(Code.UNAVAILABLE, "the model endpoint cannot be reached")
 REFUSED = MemsvcError(Code.INTERNAL_ERROR, "the model endpoint answered with status 401")
 NONSENSE = ModelOutputError(
-    Code.INTERNAL_ERROR, "the model endpoint answered something else than was asked for"
+    Code.INTERNAL_ERROR, "the model endpoint returned an answer in an unexpected format"
 )
 
 
