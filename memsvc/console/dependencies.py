@@ -17,11 +17,11 @@ from memsvc.core.tools import Tool, ToolCalls
 
 
 class ConsoleOptions(Options):
-    """Options of the web pages at /console."""
+    """Options of the web console at /console."""
 
-    enabled: bool = Field(True, description="whether /console is there")
+    enabled: bool = Field(True, description="whether /console is enabled")
     session_hours: float = Field(
-        12.0, gt=0, le=720, description="how long somebody stays signed in without doing anything"
+        12.0, gt=0, le=720, description="time of inactivity after which a person is signed out"
     )
 
 

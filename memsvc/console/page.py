@@ -143,7 +143,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 SEE_OTHER: Final = 303
 PROJECT: Final = "default"
-UNAVAILABLE_TITLE: Final = "The memory is out of reach just now"
+UNAVAILABLE_TITLE: Final = "The database cannot be reached at the moment"
 
 environment = Environment(
     loader=PackageLoader("memsvc.console"),
@@ -248,8 +248,8 @@ class Page:
         token = form["form_token"] or self.request.headers.get("x-form-token")
         if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
             raise permission_denied(
-                "this form is not of this session",
-                recovery="open the page again, and repeat it",
+                "this form belongs to another session",
+                recovery="reload the page and try again",
             )
         return form
 
@@ -282,7 +282,7 @@ class Page:
     def error_page(self, error: MemsvcError) -> Response:
         """Render the page about an error."""
         template = "parts/error.html" if self.partial else "error.html"
-        title = UNAVAILABLE_TITLE if error.code is Code.UNAVAILABLE else "That did not work"
+        title = UNAVAILABLE_TITLE if error.code is Code.UNAVAILABLE else "The request failed"
         return self.render(
             template, status=error.http_status, error=error.body(), title=title, here=None
         )

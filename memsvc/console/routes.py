@@ -171,7 +171,7 @@ class Console:
         key = form.get("key")
         text = key.strip() if isinstance(key, str) else ""
         if not text or len(text) > KEY_CHARS_MAX:
-            return _sign_in_form("Type your API key.", status=400)
+            return _sign_in_form("Enter your API key.", status=400)
         try:
             found = await self._given.sign_in(request.scope, text)
             slot = secrets.token_urlsafe(SLOT_BYTES)

@@ -40,7 +40,7 @@ class CapacityError(LimitError):
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
             Code.RESOURCE_BUSY,
-            "the server has as much to do as it can just now",
+            "the server is at capacity at the moment",
             retry_after_s=retry_after_s,
         )
 
@@ -168,10 +168,9 @@ for one, or it ran too long.
 class SlotOptions(Options):
     """Calls that run at once in one process.
 
-    Further calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY; one
-    tenant gets at most three quarters of each number. When several tenants call, and a fifth of
-    `calls_max` run, only a tenant of which none runs may begin another.
-    """
+    More calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY. One tenant
+    gets at most three quarters of each number. When several tenants call and a fifth of `calls_max`
+    run, only a tenant without running calls may start another."""
 
     calls_max: int = Field(
         0, ge=0, description="calls that run at once; 0: twice database.pool_max"
@@ -179,31 +178,32 @@ class SlotOptions(Options):
     model_calls_max: int = Field(
         100,
         ge=1,
-        description="calls that may wait for a model and run at once, which take no slot of the"
-        " others",
+        description="calls waiting for a model, which use slots of their own",
     )
     composed_calls_max: int = Field(
-        50, ge=1, description="calls of mcp_pipe and find_tool; their steps are calls too"
+        50, ge=1, description="calls of mcp_pipe and find_tool, in addition to their steps"
     )
     administration_max: int = Field(
         20,
         ge=1,
-        description="calls of administration, which may take long, such as archives on their way",
+        description="administrative calls, which may take long, such as archive transfers",
     )
-    uploads_max: int = Field(16, ge=1, description="uploads at once; each holds its file in memory")
-    bodies_max: int = Field(200, ge=1, description="requests whose bodies are still on their way")
-    waiting_max: int = Field(300, ge=0, description="calls that wait for a slot, of each kind")
+    uploads_max: int = Field(16, ge=1, description="uploads at once; each keeps its file in memory")
+    bodies_max: int = Field(
+        200, ge=1, description="requests at once whose bodies are still being received"
+    )
+    waiting_max: int = Field(300, ge=0, description="calls of each kind that may wait for a slot")
     wait_ms: int = Field(
         800,
         ge=1,
-        description="how long a call waits for a slot; what would wait longer, by what calls"
-        " take, is refused",
+        description="how long a call waits for a slot; a call that is expected to wait longer is"
+        " refused",
     )
     call_s: float = Field(
         120.0,
         gt=0,
-        description="how long a call may run, but for administration and pipelines; then it is"
-        " taken back",
+        description="time limit of a call, except for administration and pipelines; the call is"
+        " then rolled back",
     )
 
 
@@ -286,7 +286,9 @@ class Admission:
                 if not timeout.expired():
                     raise
                 self._meter.add("memsvc_refused_total", reason="late")
-                message = f"the call took longer than {self._options.call_s:g} s and was taken back"
+                message = (
+                    f"the call took longer than {self._options.call_s:g} s and was rolled back"
+                )
                 raise resource_busy(message, retry_after_s=RETRY_AFTER_S) from None
             finally:
                 slots.release(caller.tenant)

@@ -119,32 +119,36 @@ class AuthOptions(Options):
 
     mode: Literal["", "listed", "open"] = Field(
         "",
-        description="listed, or empty: keys that were made; open: any key is a tenant of its own",
+        description="listed, or empty: only keys that were created; open: every key opens a tenant"
+        " of its own",
     )
     trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
         (),
-        description="networks of proxies (CIDR) whose X-Forwarded-For, else Forwarded, tells who"
-        " calls",
+        description="networks of proxies (CIDR) that may report the client's address in"
+        " X-Forwarded-For or Forwarded",
     )
     key_in_query: bool = Field(
-        False, description="also take the key from the query, as APIKEY, apikey or api_key"
+        False, description="also accept the key in the query, as APIKEY, apikey or api_key"
     )
-    key_chars_max: int = Field(512, ge=16, le=8192, description="longest key that is looked at")
+    key_chars_max: int = Field(512, ge=16, le=8192, description="maximum length of a key")
     cache_s: float = Field(
-        5.0, ge=0, le=300, description="how long a key is remembered, and so outlives being revoked"
+        5.0,
+        ge=0,
+        le=300,
+        description="how long a valid key is cached; a revoked key may work this long",
     )
-    cache_keys_max: int = Field(4096, ge=1, description="how many looked-up keys are remembered")
+    cache_keys_max: int = Field(4096, ge=1, description="number of cached keys")
     failures_a_minute: int = Field(
         60,
         ge=0,
-        description="keys that open nothing that one address may try; good keys are let in; 0:"
-        " any number",
+        description="invalid keys that one address may try per minute; valid keys are not affected;"
+        " 0: unlimited",
     )
     last_used_every_s: float = Field(
-        30.0, gt=0, description="how often the last use of keys is written"
+        30.0, gt=0, description="interval at which the last use of keys is written"
     )
     oauth: OAuthOptions = Field(
-        OAuthOptions(), description="OAuth 2.1: access tokens of an issuer, beside keys"
+        OAuthOptions(), description="OAuth 2.1 access tokens, accepted in addition to keys"
     )
 
 
@@ -265,7 +269,7 @@ class Authenticator:
         if self._is_failure(received.text) and (wait_s := self._failures.wait_s(address)) > 0:
             raise MemsvcError(
                 Code.RATE_LIMITED,
-                "too many wrong keys came from this address",
+                "too many invalid keys came from this address",
                 retry_after_s=wait_s,
             )
         file = self._key_file if is_local(scope) else None
@@ -331,7 +335,7 @@ class Authenticator:
 
     async def _remember_tenant(self, tenant: bytes) -> None:
         if await keys.remember_tenant(self._database, tenant, self._clock.now()):
-            log.warning("a new key was seen and became a tenant")
+            log.warning("a new key created a tenant (open mode)")
 
     async def write_last_used(self) -> None:
         """Write the last uses of keys since the last time; after an outage, with the next."""
@@ -373,9 +377,13 @@ def connection_of(caller: Caller, project: str, user: str) -> ConnectionDefaults
     project = project.strip() and check_project(project.strip())
     user = checked_name(user, "the user")
     if project and not caller.can_access(project):
-        raise permission_denied("this key may not touch the connection's project")
+        raise permission_denied(
+            "this key does not have access to the project named for the connection"
+        )
     if user and caller.user not in ("", user):
-        raise permission_denied("this key is bound to another user than the connection")
+        raise permission_denied(
+            "this key is bound to a user other than the one named for the connection"
+        )
     return ConnectionDefaults(project, user)
 
 
@@ -398,7 +406,9 @@ def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
         [value] = {value.strip() for each, value in headers if each == name} or {b""}
         return decode_header(value)
     except ValueError:
-        raise invalid(f"the header {name.decode()} must be one name") from None
+        raise invalid(
+            f"the header {name.decode()} must be given once, with a single name"
+        ) from None
 
 
 UNAUTHORIZED_STATUS: Final = 401
@@ -426,12 +436,12 @@ class UnknownKeyError(MemsvcError):
     ) -> None:
         self.is_given = key is not None
         message = (
-            "this API key is unknown, was revoked, or has expired"
+            "this API key is unknown, revoked or expired"
             if key is not None
             else "an API key is required"
         )
         if key is not None and key.startswith(_PLACEHOLDERS):
-            message = "a placeholder stands where the API key belongs"
+            message = "the request contains a placeholder instead of the API key"
         if tokens:
             message = message.replace("API key", "API key or access token")
         if file is not None and file.exists():
@@ -452,10 +462,12 @@ class Challenge:
         OAuth clients show `error` and `error_description` to their users.
         """
         message = (
-            "this server has no authorization server: an API key is required"
+            "this server does not use an authorization server: an API key is required"
             if self.scopes is None
-            else "this server has no authorization server of its own: its metadata names the"
-            " issuer of tokens"
+            else (
+                "this is not an authorization server: the metadata of this server names the"
+                " issuer of its tokens"
+            )
         )
         details = {"error": "invalid_request", "error_description": f"{message}; {SEND_KEY}"}
         return error_response(not_found(message, recovery=SEND_KEY, details=details), scope)

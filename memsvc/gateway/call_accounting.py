@@ -61,7 +61,7 @@ class Retention:
             )
         if rolled.kept_days > self.keep_days > 0:
             audit_log.warning(
-                "the owner of the database keeps the call log longer", days=rolled.kept_days
+                "the database owner's setting keeps the call log longer", days=rolled.kept_days
             )
         return True
 
@@ -149,10 +149,11 @@ class AuditOptions(BatchWriterOptions):
         30,
         ge=0,
         le=36500,
-        description="how long calls are shown; they are gone within a week after; 0: for ever",
+        description="days for which calls are listed; they are deleted within a week after that; 0:"
+        " forever",
     )
     slow_ms: int = Field(
-        1000, ge=0, description="calls that take longer are told of in the log as slow; 0: none"
+        1000, ge=0, description="duration above which a call is logged as slow; 0: never"
     )
 
 

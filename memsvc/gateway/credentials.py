@@ -163,7 +163,9 @@ async def _in_time() -> AsyncIterator[None]:
         async with asyncio.timeout(QUERY_S_MAX):
             yield
     except TimeoutError as error:
-        raise unavailable("the database cannot be reached just now", retry_after_s=1.0) from error
+        raise unavailable(
+            "the database cannot be reached at the moment", retry_after_s=1.0
+        ) from error
 
 
 def key_of(text: str) -> str | None:

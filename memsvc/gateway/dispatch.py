@@ -85,7 +85,7 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
     # some parsers accept what neither a database nor a response can hold
     except orjson.JSONEncodeError:
         raise invalid(
-            "arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most"
+            "arguments must be plain JSON: Unicode text, 64-bit integers, at most 254 levels"
         ) from None
     try:
         return tool.arguments.model_validate(arguments)
@@ -114,7 +114,7 @@ def _message(detail: ErrorDetails) -> str:
     """Return the argument and what is wrong with it, without its value."""
     where = ".".join(safe_text(str(part), NAME_CHARS_MAX) for part in detail["loc"]) or "arguments"
     if detail["type"] == "extra_forbidden":
-        return f"{where}: there is no such argument"
+        return f"unknown argument {where}"
     return f"{where} {validation_message(detail)}"
 
 
@@ -350,7 +350,7 @@ class Dispatch:
         if tool.permission not in caller.permissions:
             raise MissingPermissionError(tool.permission)
         if not (caller.can_access(project) or (project == ALL_PROJECTS and tool.spans_projects)):
-            raise permission_denied("this key may not touch this project")
+            raise permission_denied("this key does not have access to this project")
         user = getattr(arguments, "user_id", caller.user) if caller.user else ""
         if user != caller.user and tool.takes_own("user_id"):
             raise permission_denied("this key is bound to another user")

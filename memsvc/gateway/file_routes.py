@@ -210,8 +210,8 @@ async def _body_file(request: Request, size_max: int, idle_s_max: float) -> Asyn
     or stalls.
     """
     too_large = payload_too_large(
-        f"an archive may hold {size_max} bytes",
-        recovery="raise archives.archive_bytes_max, or export project by project",
+        f"an archive is limited to {size_max} bytes",
+        recovery="raise archives.archive_bytes_max, or export one project at a time",
     )
     if is_too_large(request, size_max):
         raise too_large
@@ -232,7 +232,7 @@ async def _body_file(request: Request, size_max: int, idle_s_max: float) -> Asyn
                     await anyio.to_thread.run_sync(_write, file, b"".join(chunks))
                     chunks, waiting_bytes = [], 0
         except (ClientDisconnect, TimeoutError):
-            raise invalid_content("the body ended before it was whole") from None
+            raise invalid_content("the body ended before it was complete") from None
         await anyio.to_thread.run_sync(_write, file, b"".join(chunks))
         yield file
 
@@ -273,8 +273,8 @@ async def _write_export(
         size_bytes += len(chunk)
         if size_bytes > size_max:
             raise payload_too_large(
-                f"an archive that is made may hold {size_max} bytes",
-                recovery="export it compressed, or project by project, or raise"
+                f"a new archive is limited to {size_max} bytes",
+                recovery="compress the export, export one project at a time, or raise"
                 " archives.export_bytes_max",
             )
         await anyio.to_thread.run_sync(_write, file, chunk)
@@ -284,7 +284,7 @@ async def _write_export(
 
 
 def _disconnected() -> MemsvcError:
-    return unavailable("the client that requested the archive went away")
+    return unavailable("the client that requested the archive disconnected")
 
 
 def _disk_full(error: OSError | None) -> MemsvcError:
@@ -292,9 +292,9 @@ def _disk_full(error: OSError | None) -> MemsvcError:
         "" if error is None or error.errno is None else f" ({os.strerror(error.errno)})"
     )  # the error's text names folders
     return unavailable(
-        f"there is no room for the archive in the folder for temporary files{why}",
+        f"the folder for temporary files does not have enough space for the archive{why}",
         retry_after_s=60.0,
-        recovery="free space on its disk, or let TMPDIR name a folder with more",
+        recovery="free space on its disk, or set TMPDIR to a folder with more space",
     )
 
 
@@ -338,7 +338,7 @@ class FileHandlers:
     async def _delete(self, request: Request, arguments: dict[str, Any]) -> Response:
         condition = write_condition(request.headers)
         if condition.absent:
-            raise invalid("if-none-match is not understood here")
+            raise invalid("if-none-match is not supported here")
         arguments |= condition.arguments()
         return answer(request, await call(self.dispatch, request, "file_delete", arguments))
 

@@ -64,7 +64,7 @@ class ToolEmbedder(Protocol):
 class FoundTool(BaseModel):
     """A tool as `tools/list` returns it."""
 
-    name: str = Field(description="what to call")
+    name: str = Field(description="name to call")
     description: str = Field(description="what it does")
     inputSchema: dict[str, Any] = Field(description="JSON schema of its arguments")  # noqa: N815 - the name in MCP
 
@@ -72,8 +72,8 @@ class FoundTool(BaseModel):
 class ToolReference(BaseModel):
     """A tool by its name."""
 
-    type: Literal["tool_reference"] = Field("tool_reference", description="what this is")
-    tool_name: str = Field(description="what to call")
+    type: Literal["tool_reference"] = Field("tool_reference", description="type of the entry")
+    tool_name: str = Field(description="name to call")
 
 
 class FindResult(Result):
@@ -81,12 +81,12 @@ class FindResult(Result):
 
     tools: list[FoundTool] | None = Field(
         None,
-        description="the tools, unless references are asked for",
+        description="the tools, unless references are requested",
         exclude_if=lambda value: value is None,
     )
     tool_references: list[ToolReference] | None = Field(
         None,
-        description="their names, if references are asked for",
+        description="their names, if references are requested",
         exclude_if=lambda value: value is None,
     )
 
@@ -135,14 +135,14 @@ class ToolSearch:
             Mode,
             "auto: regex if it looks like one, else bm25",
         ] = "auto",
-        return_references_only: Annotated[bool, "names alone"] = False,
+        return_references_only: Annotated[bool, "return names only"] = False,
     ) -> FindResult:
-        """Call when no listed tool fits: this server has more.
+        """Call when no listed tool fits: finds up to 5 others.
 
-        At most 5, best first, with schemas. Call them by name, or in mcp_pipe."""
+        Best first, with schemas. Call them by name, or in mcp_pipe."""
         query = query.strip()
         if not query:
-            raise invalid_query("query cannot be empty")
+            raise invalid_query("query must not be empty")
         tools = [tool for tool in calls.tools() if tool.name != NAME]
         # the first time takes a tenth of a second
         documents = await asyncio.to_thread(lambda: [self._document(tool) for tool in tools])
@@ -177,12 +177,13 @@ class ToolSearch:
         """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to at most 1."""
         if self._embedder is None:
             raise invalid(
-                "there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex"
+                "mode embedding needs an embedder, and this server has none",
+                recovery="use mode auto, bm25 or regex",
             )
         query_vector = await self._embedder.question(query)
         if query_vector is None:
             raise unavailable(
-                "the embedder is out of reach",
+                "the embedder cannot be reached",
                 retry_after_s=5.0,
                 recovery="use mode auto or bm25",
             )
@@ -241,12 +242,12 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
     memory, or takes too long.
     """
     if len(pattern) > PATTERN_CHARS_MAX:
-        raise invalid_query(f"a pattern may have {PATTERN_CHARS_MAX} characters")
+        raise invalid_query(f"a pattern is limited to {PATTERN_CHARS_MAX} characters")
     if not _is_safe(pattern):
         raise invalid_query(
-            "the pattern repeats too much, or uses what only large patterns need",
-            recovery=f"multiply repeat counts to {REPEATS_MAX} at the most; leave out recursion,"
-            " flags, fuzzy matches",
+            "the pattern repeats too much, or uses features that are not supported",
+            recovery=f"keep the product of repeat counts at {REPEATS_MAX} or less; avoid"
+            " recursion, flags and fuzzy matching",
         )
     scores = await asyncio.to_thread(_matched, pattern, documents)
     return _best(documents, scores)
@@ -272,7 +273,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, ValueError, OverflowError, RecursionError):
-        raise invalid_query("the query is not a regular expression") from None
+        raise invalid_query("the query is not a valid regular expression") from None
     until = monotonic() + PATTERN_S_MAX
     scores = [0.0] * len(documents)
     for at, document in enumerate(documents):
@@ -283,7 +284,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
                     text, timeout=max(0.001, until - monotonic()), concurrent=True
                 )
             except TimeoutError:
-                raise invalid_query("the pattern takes too long") from None
+                raise invalid_query("matching the pattern takes too long") from None
             if found:
                 scores[at] = float(len(document.fields) - rank)
                 break

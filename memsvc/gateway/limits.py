@@ -29,17 +29,15 @@ class SseOptions(Options):
     """The deprecated transport at /sse."""
 
     enabled: bool = Field(
-        True, description="whether /sse is there; with several replicas it needs sticky routing"
+        True, description="whether /sse is enabled; with several replicas it needs sticky routing"
     )
-    sessions_max: int = Field(256, ge=1, description="how many clients one process serves at once")
-    sessions_per_caller_max: int = Field(
-        32, ge=1, description="how many of them may have the same key"
-    )
+    sessions_max: int = Field(256, ge=1, description="clients that one process serves at once")
+    sessions_per_caller_max: int = Field(32, ge=1, description="clients at once with the same key")
     calls_per_caller_max: int = Field(
-        64, ge=1, description="how many requests of one key may wait for their answers"
+        64, ge=1, description="requests with one key that may wait for their answers"
     )
     idle_s: float = Field(
-        3600.0, gt=0, description="after how long of silence a client is sent away"
+        3600.0, gt=0, description="time of silence after which a client is disconnected"
     )
 
 
@@ -64,7 +62,7 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
     if _depth(steps[:values_max]) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
     if many or steps.count(1) + steps.count(0) >= values_max:
-        raise invalid(f"the request body holds more than {values_max} values")
+        raise invalid(f"the request body has more than {values_max} values")
     if _depth(steps) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
 
@@ -108,83 +106,83 @@ TIMEOUT_STATUS: Final = 408
 
 
 class LimitsOptions(Options):
-    """Limits of requests. Hosts and origins are exact, or end in `:*` for any port."""
+    """Limits of requests. Hosts and origins are matched exactly, or end in `:*` for any port."""
 
     request_bytes_max: int = Field(
-        4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it"
+        4 * 1024 * 1024, ge=1024, description="maximum size of a request body (HTTP 413)"
     )
     body_s: float = Field(
-        30.0, gt=0, description="how long a request body may take to come, but for uploads"
+        30.0, gt=0, description="time limit for receiving a request body, except for uploads"
     )
-    upload_s: float = Field(120.0, gt=0, description="how long an upload may take to come")
+    upload_s: float = Field(120.0, gt=0, description="time limit for receiving an upload")
     head_bytes_max: int = Field(
         32 * 1024,
         ge=1024,
-        description="request line and headers together, the URL among them; 431 above it",
+        description="maximum size of request line and headers, including the URL (HTTP 431)",
     )
-    headers_max: int = Field(100, ge=10, description="headers of one request; 431 above it")
+    headers_max: int = Field(
+        100, ge=10, description="maximum number of headers in a request (HTTP 431)"
+    )
     head_s: float = Field(
-        15.0, gt=0, description="how long request line and headers may take to come"
+        15.0, gt=0, description="time limit for receiving request line and headers"
     )
     connections_max: int = Field(
-        2000, ge=1, description="connections of clients at once; further ones are closed"
+        2000, ge=1, description="maximum number of client connections; further ones are closed"
     )
     json_depth_max: int = Field(
-        64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it"
+        64, ge=8, le=128, description="maximum nesting of a JSON body (HTTP 400)"
     )
     json_values_max: int = Field(
-        100_000, ge=1000, description="values of a JSON body; 400 above it"
+        100_000, ge=1000, description="maximum number of values in a JSON body (HTTP 400)"
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers that are answered; empty: this machine's names on a loopback"
-        " bind, else any",
+        description="accepted Host headers; empty: names of this machine if it listens on loopback"
+        " only, otherwise any",
     )
     allowed_origins: tuple[str, ...] = Field(
         (),
-        description="web origins whose pages may call; empty: the server's own on a loopback"
-        " bind, else none",
+        description="web origins that may call the server; empty: its own if it listens on loopback"
+        " only, otherwise none",
     )
     listeners_max: int = Field(
-        1000, ge=1, description="clients that may wait for changes of resources in one process"
+        1000, ge=1, description="clients of one process that may subscribe to changes"
     )
     tenant_listeners_max: int = Field(
-        100, ge=1, description="clients of one tenant among them, and its sessions that subscribed"
+        100, ge=1, description="maximum subscribed clients and sessions of one tenant"
     )
     listener_uris_max: int = Field(
-        100, ge=1, le=10000, description="resources that one client may wait for"
+        100, ge=1, le=10000, description="resources that one client may subscribe to"
     )
     listen_s_max: float = Field(
         3600.0,
         gt=0,
-        description="how long one stream of changes goes on before the client has to ask again; a"
-        " session is kept twice as long after its last",
+        description="maximum duration of one stream of changes, after which the client subscribes"
+        " again; a session is kept for twice this time after its last request",
     )
     confirm_s_max: float = Field(
         55.0,
         ge=0,
-        description="how long a call that removes something for good waits for the client's user to"
-        " agree; 0: users are not asked",
+        description="how long a destructive call waits for the client's user to agree; 0: users are"
+        " not asked",
     )
     model_calls_a_day: int = Field(
         20_000,
         ge=0,
         le=2**31 - 1,
-        description="questions to a model a day for a tenant, whatever asks; what is over is done"
-        " by rules or on the next day; 0: no limit",
+        description="model calls per day and tenant; beyond it, rules do the work, or it waits"
+        " until the next day; 0: unlimited",
     )
-    stored: StoredOptions = Field(StoredOptions(), description="how much a tenant may store")
-    rates: RateOptions = Field(RateOptions(), description="how often a key and a tenant may call")
-    slots: SlotOptions = Field(
-        SlotOptions(), description="how many calls run at once in one process"
-    )
+    stored: StoredOptions = Field(StoredOptions(), description="storage limits of a tenant")
+    rates: RateOptions = Field(RateOptions(), description="rate limits of a key and a tenant")
+    slots: SlotOptions = Field(SlotOptions(), description="calls that run at once in one process")
 
 
 class BodyTimeoutError(MemsvcError):
     """A body did not arrive in time; the rest is not awaited."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(Code.INVALID_CONTENT, f"the body did not come within {seconds:g} s")
+        super().__init__(Code.INVALID_CONTENT, f"the body did not arrive within {seconds:g} s")
 
     def response(self, scope: Scope) -> Response:
         """Return the response, which also closes the connection."""

@@ -46,8 +46,8 @@ class MetricsOptions(Options):
     token: str = Field(
         "",
         repr=False,
-        description="what /metrics wants as `Authorization: Bearer TOKEN`; empty: it is open to"
-        " all",
+        description="token that /metrics requires as `Authorization: Bearer TOKEN`; empty: open to"
+        " everyone",
     )
 
 
@@ -93,10 +93,10 @@ _METRICS = (
         "mcp_memory_after_turn_total", "Calls of memory_after_turn", {"status": STATUSES}
     ),
     MetricDescription(
-        "mcp_memory_after_turn_duration_ms", "How long memory_after_turn took", {}, _MS
+        "mcp_memory_after_turn_duration_ms", "Duration of memory_after_turn", {}, _MS
     ),
     MetricDescription("mcp_memory_maintenance_total", "Maintenance runs", {"status": STATUSES}),
-    MetricDescription("mcp_memory_compaction_total", "Compactions of a session"),
+    MetricDescription("mcp_memory_compaction_total", "Compactions of sessions"),
     MetricDescription("mcp_memory_fact_write_total", "Facts written", {"tier": ("L0", "L1", "L2")}),
     MetricDescription(
         "mcp_memory_shadow_total",
@@ -104,21 +104,23 @@ _METRICS = (
         {"result": ("agree", "differ")},
     ),
     MetricDescription(
-        "mcp_memory_idempotency_conflicts_total", "Turn ids that came again with another payload"
+        "mcp_memory_idempotency_conflicts_total", "Turn ids that were repeated with another payload"
     ),
     MetricDescription(
         "memsvc_calls_total", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
     ),
-    MetricDescription("memsvc_call_duration_ms", "How long a call took", {_TOOL: ()}, _MS),
+    MetricDescription("memsvc_call_duration_ms", "Duration of a call", {_TOOL: ()}, _MS),
     MetricDescription("memsvc_lock_wait_ms", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
-    MetricDescription("memsvc_pool_wait_ms", "Wait for a database connection of the pool", {}, _MS),
-    MetricDescription("memsvc_round_trips", "Round trips of a transaction", {}, _COUNTS),
-    MetricDescription("memsvc_recall_candidates", "Entries that a recall ranked", {}, _CANDIDATES),
     MetricDescription(
-        "memsvc_job_runs_total", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}
+        "memsvc_pool_wait_ms", "Wait for a database connection from the pool", {}, _MS
+    ),
+    MetricDescription("memsvc_round_trips", "Round trips per transaction", {}, _COUNTS),
+    MetricDescription("memsvc_recall_candidates", "Entries ranked by a recall", {}, _CANDIDATES),
+    MetricDescription(
+        "memsvc_job_runs_total", "Attempts to run jobs", {_JOB: (), "status": JOB_STATUSES}
     ),
     MetricDescription(
-        "memsvc_job_duration_ms", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS
+        "memsvc_job_duration_ms", "Duration of one attempt of a job", {_JOB: ()}, _JOB_MS
     ),
     MetricDescription(
         "memsvc_embedding_calls_total",
@@ -126,54 +128,57 @@ _METRICS = (
         {"kind": _KINDS, "status": _CALL_STATUSES},
     ),
     MetricDescription(
-        "memsvc_embedding_duration_ms", "How long the embedder took", {"kind": _KINDS}, _MS
+        "memsvc_embedding_duration_ms", "Duration of embedder calls", {"kind": _KINDS}, _MS
     ),
-    MetricDescription("memsvc_embedding_texts_total", "Texts that got a vector"),
-    MetricDescription("memsvc_embedding_cached_total", "Questions whose vector was at hand"),
+    MetricDescription("memsvc_embedding_texts_total", "Texts that were embedded"),
+    MetricDescription("memsvc_embedding_cached_total", "Questions whose vector was cached"),
     MetricDescription(
-        "memsvc_embedding_failures_total", "Failures of the embedder", {"code": _CODES[1:]}
+        "memsvc_embedding_failures_total", "Failed calls of the embedder", {"code": _CODES[1:]}
     ),
     MetricDescription(
         "memsvc_model_calls_total",
-        "Calls of the model",
+        "Calls of the language model",
         {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES},
     ),
     MetricDescription(
-        "memsvc_model_duration_ms", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS
+        "memsvc_model_duration_ms", "Duration of model calls", {"purpose": _MODEL_CALLS}, _JOB_MS
     ),
     MetricDescription(
-        "memsvc_model_tokens_total", "Tokens of the model", {"direction": ("input", "output")}
+        "memsvc_model_tokens_total",
+        "Tokens read and written by the model",
+        {"direction": ("input", "output")},
     ),
     MetricDescription(
-        "memsvc_model_refusals_total", "Refusals of the key or the model by an endpoint"
+        "memsvc_model_refusals_total",
+        "Requests that an endpoint rejected because of the key or the model",
     ),
     MetricDescription(
-        "memsvc_extracted_facts_total", "Changes of facts by a model's word", {"outcome": _OUTCOMES}
+        "memsvc_extracted_facts_total",
+        "Changes of facts proposed by a model",
+        {"outcome": _OUTCOMES},
     ),
     MetricDescription(
         "memsvc_rerank_calls_total", "Calls of the reranker", {"status": _CALL_STATUSES}
     ),
-    MetricDescription("memsvc_rerank_duration_ms", "How long the reranker took", {}, _MS),
+    MetricDescription("memsvc_rerank_duration_ms", "Duration of reranker calls", {}, _MS),
     MetricDescription(
         "memsvc_slow_calls_total", "Calls that took longer than audit.slow_ms", {_TOOL: ()}
     ),
     MetricDescription(
-        "memsvc_trace_spans_total", "Ended spans of traces", {"outcome": ("sent", "lost")}
+        "memsvc_trace_spans_total", "Spans of traces that ended", {"outcome": ("sent", "lost")}
     ),
     MetricDescription(
         "memsvc_refused_total",
-        "Calls and requests refused for want of room",
+        "Calls and requests refused because the server was at capacity",
         {"reason": REJECT_REASONS},
     ),
     MetricDescription(
-        "memsvc_slot_wait_ms", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS
+        "memsvc_slot_wait_ms", "Wait for a slot, of calls that had to wait", {"lane": LANES}, _MS
     ),
-    MetricDescription(
-        "memsvc_loop_lag_ms", "How late the event loop wakes whoever sleeps", {}, _MS
-    ),
+    MetricDescription("memsvc_loop_lag_ms", "Delay of the event loop", {}, _MS),
     MetricDescription(
         "memsvc_rates_told_total",
-        "Exchanges of rates with other replicas",
+        "Exchanges of call rates with other replicas",
         {"status": _CALL_STATUSES},
     ),
     MetricDescription(
@@ -184,21 +189,23 @@ _METRICS = (
     ),
 )
 _GAUGES = {
-    "memsvc_audit_backlog": "Call records that wait to be written",
-    "memsvc_pool_open": "Database connections open",
-    "memsvc_pool_idle": "Database connections open and idle",
-    "memsvc_calls_running": "Calls that hold a slot",
-    "memsvc_calls_waiting": "Calls that wait for a slot",
-    "memsvc_model_refused": "1 while the endpoint of a model refuses the key or the model",
-    "memsvc_changes_heard": "1 while changes by other processes are heard",
-    "memsvc_listeners_open": "Clients that wait for changes of resources",
+    "memsvc_audit_backlog": "Call records waiting to be written",
+    "memsvc_pool_open": "Open database connections",
+    "memsvc_pool_idle": "Idle database connections",
+    "memsvc_calls_running": "Calls that occupy a slot",
+    "memsvc_calls_waiting": "Calls waiting for a slot",
+    "memsvc_model_refused": "1 while the endpoint of a model rejects the key or the model",
+    "memsvc_changes_heard": "1 while notifications of changes by other processes are received",
+    "memsvc_listeners_open": "Clients subscribed to changes of resources",
     "memsvc_sse_open": "Clients on the deprecated transport at /sse",
-    "memsvc_jobs_waiting": "Jobs that wait, as this process's worker counted last",
-    "memsvc_jobs_failed": "Jobs that failed for good and are still there",
-    "memsvc_job_oldest_s": "How long the oldest job has waited that could run",
-    "memsvc_index_bytes": "Size of the search index with its vectors on disk, as this process's"
-    " worker measured last",
-    "memsvc_index_entries": "Entries in the search index, as the database estimates",
+    "memsvc_jobs_waiting": "Waiting jobs, as last counted by the worker of this process",
+    "memsvc_jobs_failed": "Jobs that failed permanently and were neither retried nor dropped",
+    "memsvc_job_oldest_s": "Waiting time of the oldest job that could run",
+    "memsvc_index_bytes": (
+        "Size of the search index on disk with its vectors, as last measured by the worker"
+        " of this process"
+    ),
+    "memsvc_index_entries": "Entries in the search index, as estimated by the database",
 }
 
 

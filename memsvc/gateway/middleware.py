@@ -102,18 +102,20 @@ class HostRules:
         """
         path: str = scope["path"]
         if "\ufffd" in path and not _is_text(scope.get("raw_path")):
-            return error_response(invalid_path("the path is not UTF-8 once it is decoded"), scope)
+            return error_response(invalid_path("the decoded path is not UTF-8"), scope)
         if path in HEALTH_PATHS:
             return None
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._hosts and host not in self._hosts and not _matches(host, self._hosts):
             recovery = "add it to limits.allowed_hosts"
-            error = permission_denied("this Host is not served here", recovery=recovery)
+            error = permission_denied("this Host is not allowed", recovery=recovery)
             return error_response(error, scope, status=WRONG_HOST_STATUS)
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
         if origin and not self._allows(path, origin, host):
             recovery = "add it to limits.allowed_origins"
-            error = permission_denied("pages of this Origin may not call", recovery=recovery)
+            error = permission_denied(
+                "requests from this origin are not allowed", recovery=recovery
+            )
             return error_response(error, scope)
         return None
 
@@ -296,7 +298,8 @@ class GatewayMiddleware(HttpMiddleware):
         if state.headers.get(b"content-encoding", b"").strip().lower() in _IDENTITY:
             return None
         error = invalid_content(
-            "an encoded request body is not taken", recovery="send it without Content-Encoding"
+            "compressed request bodies are not supported",
+            recovery="send it without Content-Encoding",
         )
         return error_response(error, scope, status=UNSUPPORTED_STATUS)
 

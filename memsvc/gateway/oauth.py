@@ -35,65 +35,69 @@ _TENANT: Final = b"memsvc\x00oauth\x00"
 
 
 class OAuthOptions(Options):
-    """Access tokens of an issuer, beside keys. Without `issuer` none are accepted."""
+    """OAuth access tokens, accepted in addition to keys. Without `issuer`, none are."""
 
     issuer: str = Field(
-        "", description="the `iss` of tokens, exactly as it stands there; empty: no tokens"
+        "", description="the exact `iss` claim of tokens; empty: tokens are not accepted"
     )
     resource: str = Field(
         "",
-        description="the URL of /mcp as clients know it; the `aud` of tokens, and where the"
-        " metadata is found",
+        description="public URL of /mcp; the required `aud` claim of tokens, and where clients find"
+        " the metadata",
     )
-    audiences: tuple[str, ...] = Field((), description="further values of `aud` that are taken")
-    jwks_url: str = Field("", description="where the issuer publishes its keys")
-    jwks_file: Path | None = Field(None, description="a file with the issuer's keys instead")
+    audiences: tuple[str, ...] = Field((), description="other accepted values of `aud`")
+    jwks_url: str = Field("", description="URL of the issuer's keys")
+    jwks_file: Path | None = Field(
+        None, description="file with the issuer's keys, instead of the URL"
+    )
     algorithms: tuple[Algorithm, ...] = Field(
-        ("RS256", "ES256", "EdDSA"), min_length=1, description="how tokens may be signed"
+        ("RS256", "ES256", "EdDSA"), min_length=1, description="accepted signature algorithms"
     )
     token_types: tuple[str, ...] = Field(
         ("at+jwt", "application/at+jwt", "jwt"),
-        description="the `typ` that tokens may have; an empty one: none",
+        description="accepted `typ` headers of tokens; an empty entry accepts tokens without one",
     )
     required_scopes: tuple[str, ...] = Field((), description="scopes that every token must have")
     read_scopes: tuple[str, ...] = Field(
         ("memsvc:read",),
-        description="scopes of which any gives the read permission; none: every token has it",
+        description="scopes of which any one gives the read permission; none: every token has it",
     )
     write_scopes: tuple[str, ...] = Field(
-        ("memsvc:write",), description="the same for the write permission"
+        ("memsvc:write",),
+        description="scopes of which any one gives the write permission; none: every token has it",
     )
     admin_scopes: tuple[str, ...] = Field(
-        ("memsvc:admin",), description="the same for the admin permission"
+        ("memsvc:admin",),
+        description="scopes of which any one gives the admin permission; none: every token has it",
     )
     scopes_claim: str = Field(
-        "scope", min_length=1, description="the claim with scopes: a list, or words in a text"
+        "scope", min_length=1, description="claim with the scopes: a list, or a text of words"
     )
     tenant_claim: str = Field(
-        "sub", min_length=1, description="the claim whose text is the tenant, for this issuer"
+        "sub", min_length=1, description="claim that identifies the tenant, for this issuer"
     )
     projects_claim: str = Field(
         "",
-        description="the claim with the projects that a token may touch, `*` for all; empty:"
-        " tokens touch all",
+        description="claim with the projects that a token may use, `*` for all; empty: tokens may"
+        " use all projects",
     )
     leeway_s: float = Field(
-        30.0, ge=0, le=300, description="by how much the issuer's clock may differ"
+        30.0, ge=0, le=300, description="tolerated difference of the issuer's clock"
     )
-    token_chars_max: int = Field(
-        8192, ge=512, le=65536, description="longest token that is looked at"
+    token_chars_max: int = Field(8192, ge=512, le=65536, description="maximum length of a token")
+    jwks_refresh_s: float = Field(
+        600.0, ge=10, description="interval at which the issuer's keys are read"
     )
-    jwks_refresh_s: float = Field(600.0, ge=10, description="how often the keys are read")
     jwks_again_s: float = Field(
         30.0,
         ge=1,
-        description="how often they are read at the most for an unknown key id, or after a failure",
+        description="minimum interval between reads for an unknown key id or after a failure",
     )
     jwks_timeout_s: float = Field(
         3.0,
         gt=0,
         le=30,
-        description="how long reading them may take; whoever comes with a known key id never waits",
+        description="time limit for reading the keys; requests with a known key id never wait",
     )
 
     @field_validator("issuer", "resource", "jwks_url")
@@ -111,7 +115,7 @@ class OAuthOptions(Options):
             )
         ):
             raise ValueError(
-                "must be an https URL (http on this machine alone), without user or fragment"
+                "must be an https URL (http on this machine only), without user or fragment"
             )
         return value
 
@@ -120,9 +124,9 @@ class OAuthOptions(Options):
         if not self.issuer:
             return self
         if not self.resource:
-            raise ValueError("issuer needs resource beside it: the URL of /mcp as clients know it")
+            raise ValueError("issuer also needs resource, the public URL of /mcp")
         if bool(self.jwks_url) == (self.jwks_file is not None):
-            raise ValueError("issuer needs either jwks_url or jwks_file beside it")
+            raise ValueError("issuer also needs either jwks_url or jwks_file")
         return self
 
 
@@ -133,7 +137,7 @@ class InsufficientScopeError(MemsvcError):
         super().__init__(
             Code.PERMISSION_DENIED,
             "this token lacks a scope",
-            recovery=f"ask the issuer for the scopes: {scopes}",
+            recovery=f"request these scopes from the issuer: {scopes}",
         )
         self.scopes = scopes
 
@@ -233,9 +237,7 @@ class TokenVerifier:
             raise InvalidTokenError
         key = await self._keys.find(token.key_id)
         if key is None and not self._keys.is_known:
-            raise unavailable(
-                "the keys of the issuer of tokens were not to be had yet", retry_after_s=1.0
-            )
+            raise unavailable("the token issuer's keys are not available yet", retry_after_s=1.0)
         if key is None or key.algorithm != token.algorithm:
             raise InvalidTokenError
         claims = token.verify(key)

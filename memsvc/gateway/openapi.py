@@ -76,10 +76,12 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
         "info": {
             "title": "memsvc",
             "version": version,
-            "description": "Memory for agents. Paths below /api/memories may end with a slash; a"
-            " user whose id is a word of such a path (search, settings, events, extraction-prompt)"
-            " is named by ?user_id=, or percent-encoded. A failure has the body of `Error` and the"
-            " status that belongs to its code.",
+            "description": (
+                "Memory for agents. Paths below /api/memories may end with a slash. A user"
+                " whose id equals a word in such a path (search, settings, events,"
+                " extraction-prompt) is named with ?user_id= or percent-encoded. A failed"
+                " request returns `Error`, with the HTTP status of its code."
+            ),
         },
         "security": [{"bearer": []}, {"key": []}],
         "paths": paths,
@@ -207,15 +209,15 @@ _ERROR: Final[Schema] = {
         "code": {
             "type": "string",
             "enum": [code.value for code in Code],
-            "description": "what went wrong",
+            "description": "error code",
         },
-        "message": {"type": "string", "description": "the same for people"},
+        "message": {"type": "string", "description": "message for people"},
         "retryable": {
             "type": "boolean",
             "description": "whether the same request may succeed later",
         },
         "recovery": {"type": "string", "description": "what to do next"},
-        "retry_after_s": {"type": "number", "description": "how long to wait before trying again"},
+        "retry_after_s": {"type": "number", "description": "seconds to wait before a retry"},
     },
 }
 _ANY: Final[Schema] = {"type": "object"}
@@ -227,14 +229,14 @@ _TOOL_LIST: Final = _plain_operation(
 )
 _EVENTS: Final[dict[str, Any]] = _plain_operation(
     "memories_events",
-    "Hear of memories as they are found",
+    "Stream memories as they are extracted",
     "memories",
     _ANY,
     _parameter("project", "query", {"type": "string", "default": "default"}, required=False),
     _parameter(
         "Last-Event-ID",
         "header",
-        {"type": "string", "description": "where the client was"},
+        {"type": "string", "description": "position of the client in the stream"},
         required=False,
     ),
 ) | {

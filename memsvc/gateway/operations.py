@@ -85,7 +85,7 @@ class RestOperation:
             raise invalid("the body must be an object")
         query = query_arguments(request, *self.query)
         for name in body.keys() & (query.keys() | found.keys()):
-            raise invalid(f"{name} must not be in the body and beside it")
+            raise invalid(f"{name} must be either in the body or in the URL, not in both")
         return {**self.defaults, **body, **query, **found}
 
 
@@ -100,7 +100,7 @@ def _path(segments: Sequence[str]) -> str:
     """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
     decoded = list(map(_decoded, segments))
     if any("/" in segment for segment in decoded):
-        raise invalid_path("a segment of a path cannot hold a slash")
+        raise invalid_path("a segment of a path must not contain a slash")
     return "".join("/" + segment for segment in decoded)
 
 
@@ -124,7 +124,7 @@ def query_arguments(request: Request, *names: str) -> dict[str, Any]:
     arguments = dict(pairs)
     if len(arguments) < len(pairs) or not arguments.keys() <= set(names):
         raise invalid(
-            "the query takes each of these once at the most: " + (", ".join(names) or "nothing")
+            "allowed query parameters, each at most once: " + (", ".join(names) or "nothing")
         )
     return arguments
 
@@ -184,7 +184,7 @@ async def json_body(request: Request) -> Any:
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise invalid(f"the body is not JSON{position(error)}") from None
+        raise invalid(f"the body is not valid JSON{position(error)}") from None
     await others_first(len(body))
     return value
 

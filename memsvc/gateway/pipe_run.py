@@ -40,13 +40,14 @@ class PipeResult(Result):
     """Result of a pipeline."""
 
     ok: bool = Field(description="whether every step succeeded")
-    error: str = Field(description="what the first step that failed said; empty if none did")
+    error: str = Field(description="message of the first failed step; empty if none failed")
     result: Any = Field(
-        description="what the pipeline returns; {error} where its references lead nowhere"
+        description="the return value of the pipeline; {error} if a reference cannot be resolved"
     )
     steps: dict[str, dict[str, Any]] = Field(
-        description="by step id: {id, kind, started_at, duration_ms, ok, error} and, for a tool,"
-        " {tool, structured, text}, for parallel {children}, for pipe {result, steps}"
+        description="records by step id: {id, kind, started_at, duration_ms, ok, error}, and for a"
+        " tool {tool, structured, text}, for parallel {children}, for pipe"
+        " {result, steps}"
     )
 
 
@@ -57,7 +58,7 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
     except orjson.JSONEncodeError:
         raise invalid(f"{what} must be plain JSON") from None
     if len(encoded) > limits.request_bytes_max:
-        raise payload_too_large(f"{what} takes more than {limits.request_bytes_max} bytes")
+        raise payload_too_large(f"{what} is larger than {limits.request_bytes_max} bytes")
     if is_too_deep(encoded, limits.json_depth_max):
         raise invalid(f"{what} nests deeper than {limits.json_depth_max} levels")
     return encoded
@@ -103,7 +104,7 @@ class PipeRun:
         # sending everything again would repeat what was done
         if error.retryable and self._has_written:
             details["retryable"] = False
-            recovery = "some steps were done already; send those that were not"
+            recovery = "some steps were already run; send only the others"
         raise MemsvcError(
             error.code,
             error.message,
@@ -208,8 +209,7 @@ class PipeRun:
             raise _too_deep()
         if len(encoded) + extra_bytes > self._bytes_left:
             raise payload_too_large(
-                "left out: the results of this pipeline would take more than"
-                f" {self._bytes_max} bytes"
+                f"omitted: the results of this pipeline would exceed {self._bytes_max} bytes"
             )
         self._bytes_left -= len(encoded) + extra_bytes
 
@@ -232,7 +232,7 @@ def _json(value: Any) -> bytes:
 
 
 def _too_deep() -> MemsvcError:
-    return payload_too_large(f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
+    return payload_too_large(f"omitted: the result nests deeper than {RESULT_DEPTH_MAX} levels")
 
 
 class _StepTimer:
@@ -303,27 +303,27 @@ class PipeTool:
         calls: ToolCalls,
         spec: Annotated[
             dict[str, Any] | str | None,
-            "the whole pipeline: {vars, steps, return, continue_on_error}, or that as JSON text",
+            "the whole pipeline: {vars, steps, return, continue_on_error}, or the same as"
+            " JSON text",
         ] = None,
         vars_: Annotated[dict[str, Any] | None, "values for ${vars.name}"] = None,
         steps: Annotated[
             list[dict[str, Any]] | None,
-            "each has an id and one of: tool and args; parallel: steps to run at once; pipe: a"
-            " pipeline with the same vars",
+            "each has an id and one of: tool and args; parallel: steps to run at once;"
+            " pipe: a pipeline with the same vars",
         ] = None,
         returned: Annotated[
             Any,
             Field(alias="return"),
-            "what to return; the last step's record if not given",
+            "what to return; default: the last step's record",
         ] = None,
-        continue_on_error: Annotated[bool | None, "go on after a failure"] = None,
+        continue_on_error: Annotated[bool | None, "continue after a failure"] = None,
     ) -> PipeResult:
-        """Call to run tools, listed or not, in order or at once.
+        """Call to run several tools, listed or not, in sequence or in parallel.
 
-        In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert a
-        text, {"$ref": "steps.ID.structured"} a value; inside a group:
-        ${steps.GROUP.children.ID.text}, inside a pipe: ${steps.PIPE.steps.ID.text}. Nothing is
-        undone when a step fails."""
+        In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert text,
+        {"$ref": "steps.ID.structured"} a value. Steps of a group: ${steps.GROUP.children.ID.text};
+        of a pipe: ${steps.PIPE.steps.ID.text}. A failure undoes nothing."""
         values = (vars_, steps, returned, continue_on_error)
         fields = zip(SPEC_FIELDS, values, strict=True)
         given = {name: value for name, value in fields if value is not None}
@@ -335,15 +335,15 @@ def _spec(spec: dict[str, Any] | str | None, fields: dict[str, Any], limits: Lim
     """Return the decoded spec; INVALID_ARGUMENT, PAYLOAD_TOO_LARGE if no request could hold it."""
     decoded: Any = fields if spec is None else spec
     if spec is not None and fields:
-        raise invalid(f"give spec or its fields, not both: {', '.join(fields)}")
+        raise invalid(f"pass either spec or its fields, not both: {', '.join(fields)}")
     if isinstance(spec, str):
         if not spec.strip():
-            raise invalid("spec cannot be empty")
+            raise invalid("spec must not be empty")
         text = spec.encode()
         check_json(text, limits.json_depth_max, limits.json_values_max)
         try:
             decoded = from_json(text, allow_inf_nan=False)
         except ValueError as error:
-            raise invalid(f"spec is not JSON{position(error)}") from None
+            raise invalid(f"spec is not valid JSON{position(error)}") from None
     check_size(decoded, limits, "the pipeline")
     return decoded

@@ -27,19 +27,15 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 class PipeOptions(Options):
     """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
 
-    enabled: bool = Field(True, description="whether this tool is there")
-    steps_max: int = Field(
-        50, ge=1, le=1000, description="steps in all, those inside other steps included"
-    )
+    enabled: bool = Field(True, description="whether this tool is enabled")
+    steps_max: int = Field(50, ge=1, le=1000, description="steps in total, including nested ones")
     depth_max: int = Field(
-        5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other"
+        5, ge=0, le=10, description="levels to which pipelines and parallel groups may be nested"
     )
-    parallel_max: int = Field(
-        8, ge=1, le=100, description="calls of one pipeline that run at the same time"
-    )
-    timeout_s: float = Field(60.0, gt=0, le=3600, description="how long one pipeline may take")
+    parallel_max: int = Field(8, ge=1, le=100, description="calls of one pipeline that run at once")
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="time limit of one pipeline")
     result_bytes_max: int = Field(
-        8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes"
+        8 * 1024 * 1024, ge=1024, description="total size of the steps' results, in bytes"
     )
 
 
@@ -129,7 +125,7 @@ class _SpecParser:
         if not isinstance(spec, Mapping):
             raise invalid(f"{where} must be an object")
         if not spec.keys() <= {*SPEC_FIELDS}:
-            raise invalid(f"{where}: it can only hold {', '.join(SPEC_FIELDS)}")
+            raise invalid(f"{where} may only have {', '.join(SPEC_FIELDS)}")
         variables, go_on = spec.get("vars"), spec.get("continue_on_error")
         if not isinstance(variables, dict | None):
             raise invalid(f"{where}.vars must be an object")
@@ -145,7 +141,7 @@ class _SpecParser:
         if depth > self._limits.depth_max:
             raise invalid(
                 "pipeline nesting too deep",
-                recovery=f"nest {self._limits.depth_max} levels at the most",
+                recovery=f"nest at most {self._limits.depth_max} levels",
             )
         if not isinstance(steps, list | None):
             raise invalid(f"{where} must be an array")
@@ -155,7 +151,7 @@ class _SpecParser:
         if self._steps > self._limits.steps_max:
             raise invalid(
                 "pipeline exceeds maximum step limit",
-                recovery=f"use {self._limits.steps_max} steps at the most",
+                recovery=f"use at most {self._limits.steps_max} steps",
             )
         read = tuple(
             self._step(step, variables, depth, f"{where}.{number}")
@@ -172,12 +168,12 @@ class _SpecParser:
         if not isinstance(step, Mapping):
             raise invalid(f"{where} must be an object")
         if not step.keys() <= {*_STEP_FIELDS}:
-            raise invalid(f"{where}: it can only hold {', '.join(_STEP_FIELDS)}")
+            raise invalid(f"{where} may only have {', '.join(_STEP_FIELDS)}")
         name = step.get("id")
         if name is None or (isinstance(name, str) and not name.strip()):
             raise invalid("step.id cannot be empty")
         if not isinstance(name, str) or len(name) > ID_CHARS_MAX:
-            raise invalid(f"{where}.id must be a string of {ID_CHARS_MAX} characters at the most")
+            raise invalid(f"{where}.id must be a string of at most {ID_CHARS_MAX} characters")
         modes = {mode: step[mode] for mode in _MODES if step.get(mode) not in (None, "", [])}
         if len(modes) != 1:
             raise invalid("step must have exactly one of tool, pipe, or parallel")
@@ -241,7 +237,7 @@ class _Resolver:
         text = found if isinstance(found, str) else _json(found).decode()
         self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
-            raise payload_too_large(f"references bring in more than {self._bytes_max} bytes")
+            raise payload_too_large(f"references insert more than {self._bytes_max} bytes")
         return text
 
     def _at(self, path: str) -> Any:
@@ -263,4 +259,4 @@ def _json(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
-        raise invalid("what a reference names nests too deep") from None
+        raise invalid("the referenced value is nested too deep") from None

@@ -57,14 +57,14 @@ class StoredOptions(Options):
     tenant_bytes_max: int = Field(
         10_000_000_000,
         ge=0,
-        description="what a tenant may store of all kinds of memory, what is derived included, in"
-        " bytes; 0: no limit",
+        description="bytes that a tenant may store in all kinds of memory, including derived data;"
+        " 0: unlimited",
     )
     grace_days: int = Field(
         30,
         ge=0,
         le=3650,
-        description="how long that does not hold for tenants who were there before the quota",
+        description="days for which tenants older than this quota are exempt from it",
     )
 
     @property
@@ -118,7 +118,7 @@ class StorageQuota:
         self._counts.put(tenant, _Count(stored_bytes, is_active, now + timedelta(seconds=fresh_s)))
         if stored_bytes >= self._quota.bytes_max:
             storage_log.warning(
-                "a tenant holds more than limits.stored.tenant_bytes_max",
+                "a tenant exceeds limits.stored.tenant_bytes_max",
                 tenant=tenant_digits(tenant),
                 held_bytes=stored_bytes,
                 refused=is_active,
@@ -128,7 +128,9 @@ class StorageQuota:
         try:
             await self.count(tenant)
         except MemsvcError as error:
-            storage_log.warning("what a tenant holds could not be counted", code=error.code.value)
+            storage_log.warning(
+                "the storage of a tenant could not be counted", code=error.code.value
+            )
             count = self._counts.get(tenant)
             until = self._clock.now() + timedelta(seconds=FRESH_S_MAX)
             self._counts.put(
@@ -173,44 +175,48 @@ _Bucket = tuple[Kind, str | None]
 
 
 class RateOptions(Options):
-    """Rates of a key and a tenant.
+    """Rate limits of a key and a tenant.
 
-    A busy host of agents, 32 of them that call four tools in a turn of three seconds, makes about
-    50 calls a second; one client that never waits may make 300.
-    """
+    A busy host of 32 agents, each with four tool calls in a turn of three seconds, makes about 50
+    calls a second. One client that never pauses can make 300."""
 
     enabled: bool = Field(
-        True, description="whether rates and calls under way are limited for each key and tenant"
+        True,
+        description="whether call rates and concurrent calls of each key and tenant are limited",
     )
     key_calls_s: float = Field(
-        300, ge=0, description="calls a second with one key, steps of mcp_pipe too; 0: any"
+        300,
+        ge=0,
+        description="calls per second with one key, including steps of mcp_pipe; 0: unlimited",
     )
     tenant_calls_s: float = Field(
-        600, ge=0, description="calls a second with all keys of a tenant; 0: any"
+        600, ge=0, description="calls per second with all keys of a tenant; 0: unlimited"
     )
     key_requests_s: float = Field(
-        600, ge=0, description="HTTP requests a second with one key; 0: any"
+        600, ge=0, description="HTTP requests per second with one key; 0: unlimited"
     )
     tenant_requests_s: float = Field(
-        1200, ge=0, description="requests a second with all keys of a tenant; 0: any"
+        1200, ge=0, description="HTTP requests per second with all keys of a tenant; 0: unlimited"
     )
     burst_s: float = Field(
-        10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause"
+        10,
+        gt=0,
+        le=3600,
+        description="seconds' worth of a rate that may be used at once after a pause",
     )
     key_calls_at_once: int = Field(
-        64, ge=0, description="calls under way with one key in one process; 0: any"
+        64, ge=0, description="concurrent calls with one key in one process; 0: unlimited"
     )
     tenant_calls_at_once: int = Field(
-        128, ge=0, description="calls under way of a tenant in one process; 0: any"
+        128, ge=0, description="concurrent calls of a tenant in one process; 0: unlimited"
     )
     tenants: tuple[str, ...] = Field(
         (),
-        description="tenants that may have more or less of all this, as ID=FACTOR: the first"
-        " digits of the tenant, 8 at least, as `memsvc key list` shows it, and a number such"
-        " as 4 or 0.5",
+        description="tenants with higher or lower limits, as ID=FACTOR: at least the first 8 digits"
+        " of the tenant, as `memsvc key list` shows them, and a number such as 4 or 0.5",
     )
     told_every_s: float = Field(
-        1.0, ge=0.05, le=60, description="how often replicas tell each other what they let through"
+        1.0, ge=0.05, le=60, description="interval at which replicas exchange counters"
     )
 
     @field_validator("tenants")
@@ -220,10 +226,10 @@ class RateOptions(Options):
             digits, _, factor = one.partition("=")
             if len(digits) < TENANT_DIGITS_MIN or not set(digits) <= set("0123456789abcdef"):
                 raise ValueError(
-                    "must be ID=FACTOR, the ID 8 or more of the digits 0 to 9 and a to f"
+                    "must be ID=FACTOR, with at least 8 of the digits 0 to 9 and a to f as ID"
                 )
             if not _is_positive(factor):
-                raise ValueError("must be ID=FACTOR, the FACTOR a number above 0")
+                raise ValueError("must be ID=FACTOR, with a number above 0 as FACTOR")
         return value
 
     def factor(self, tenant: bytes) -> float:
@@ -359,11 +365,11 @@ class RateLimits:
     def _refused(self, bucket: _Bucket, wait_s: float) -> LimitError:
         kind, label = bucket
         owner, wait_s = "tenant" if label is None else "key", round(wait_s + 0.0005, 3)
-        message = f"this {owner} makes more {kind} a second than it may"
+        message = f"this {owner} exceeds its limit of {kind} per second"
         return self._limit_error(f"{owner}_{kind}", message, wait_s)
 
     def _too_many(self, owner: str, count: int, subject: str) -> LimitError:
-        message = f"{count} calls {subject} are under way, which is as many as may be"
+        message = f"{count} calls {subject} are running, which is the limit"
         return self._limit_error(f"{owner}_at_once", message, AT_ONCE_RETRY_S)
 
     def _limit_error(self, reason: str, message: str, wait_s: float) -> LimitError:
@@ -400,7 +406,10 @@ class RateLimits:
                 self._meter.add("memsvc_rates_told_total", status="error")
                 if isinstance(error, ExclusiveLockError):  # while this tenant is being purged
                     continue
-                log.warning("rates are not shared among replicas just now", code=error.code.value)
+                log.warning(
+                    "call rates cannot be shared with other replicas at the moment",
+                    code=error.code.value,
+                )
                 return False
             if not (tenant.uses or tenant.active) and tenant.sent_at is None:
                 del self._tenants[name]

@@ -169,16 +169,16 @@ def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
-            named = not_found("there is nothing at this path")
+            named = not_found("this path does not exist")
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            named = invalid(f"this path does not take that method, but {allowed}")
+            named = invalid(f"this path does not support that method, only {allowed}")
         case 413:
             named = payload_too_large("the request body is too large")
         case status if status >= 500:
             named = _internal_error(request)
         case _:
-            named = invalid("this request cannot be understood")
+            named = invalid("the server cannot parse this request")
     return error_response(named, request.scope, status=error.status_code, headers=error.headers)
 
 
@@ -238,7 +238,7 @@ def isolation_check(database: Database, interval_s: float = ISOLATION_CHECK_S) -
         except MemsvcError as error:
             if error.code is Code.PERMISSION_DENIED:
                 log.error(
-                    "the database does not keep tenants apart",
+                    "row-level security does not separate the tenants in the database",
                     found=error.message,
                     recovery=error.recovery,
                 )
@@ -286,8 +286,8 @@ def routes(
     async def expose(request: Request) -> Response:
         header = request.headers.get("Authorization", "").encode()
         if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
-            recovery = "send that of metrics.token"
-            error = permission_denied("metrics are read with a token", recovery=recovery)
+            recovery = "send the token in the setting metrics.token"
+            error = permission_denied("reading metrics needs a token", recovery=recovery)
             challenge = {"WWW-Authenticate": "Bearer"}
             return error_response(error, request.scope, status=401, headers=challenge)
         return Response(metrics.text(), media_type=metrics.media_type)

@@ -52,23 +52,23 @@ search_tool = partial(
 
 @result
 class FoundReference:
-    id: Annotated[str, "for fetch"]
-    title: Annotated[str, "what it is"]
-    url: Annotated[str, "its URI, for citations"]
+    id: Annotated[str, "id to fetch"]
+    title: Annotated[str, "title"]
+    url: Annotated[str, "URI, for citations"]
 
 
 @result
 class FoundReferences:
-    results: Annotated[list[FoundReference], "best first of each kind, in turn"]
+    results: Annotated[list[FoundReference], "results, alternating between kinds, each best first"]
 
 
 @result
 class FetchedText:
-    id: Annotated[str, "as given"]
-    title: Annotated[str, "what it is"]
-    text: Annotated[str, "all of it; a message over 32 KB ends in ..."]
-    url: Annotated[str, "its URI, for citations"]
-    metadata: Annotated[dict[str, str], "its kind, and where it is from"]
+    id: Annotated[str, "id, as given"]
+    title: Annotated[str, "title"]
+    text: Annotated[str, "full text; messages over 32 KB are cut and end in ..."]
+    url: Annotated[str, "URI, for citations"]
+    metadata: Annotated[dict[str, str], "kind and origin"]
 
 
 @frozen
@@ -88,9 +88,9 @@ class SearchTools:
         calls: ToolCalls,
         query: Annotated[str, Field(max_length=2000), "words or a question"],
     ) -> FoundReferences:
-        """Find what is remembered: past turns, files, documents, memories."""
+        """Find past turns, files, documents and memories."""
         if not query.strip():
-            raise invalid_query("query cannot be empty")
+            raise invalid_query("query must not be empty")
         scope = _one_project(scope, caller)
         args = {"project": scope.project, "query": query, "limit": FOUND_MAX}
         files = await _call(calls, "file_search", args)
@@ -134,7 +134,7 @@ class SearchTools:
         calls: ToolCalls,
         id_: Annotated[Id, Field(alias="id"), "from search"],
     ) -> FetchedText:
-        """Read what search found."""
+        """Read a result of search."""
         scope = _one_project(scope, caller)
         kind, _, name = id_.partition(":")
         try:
@@ -143,7 +143,7 @@ class SearchTools:
             if HTTP_STATUS[error.code] not in (400, 404):
                 raise
             # the same for what is not there, is another's, or could never be
-            raise not_found("there is nothing of this id") from None
+            raise not_found("nothing has this id") from None
         metadata = {"kind": kind, "project": scope.project}
         return FetchedText(id_, _title(id_, text), text, _url(scope, id_), metadata)
 
@@ -163,7 +163,7 @@ class SearchTools:
             case "turn" if self._may_use(caller, TURNS_TOOL) and self._may_use(caller, RECALL_TOOL):
                 return await self._turn(scope, unquote(first), unquote(second))
             case _:
-                raise not_found("there is no such kind")
+                raise not_found("unknown kind")
         args["project"] = scope.project
         return str((await _call(calls, reader, args, found=True))[field])
 
@@ -220,7 +220,7 @@ class SearchTools:
                 break
             args["cursor"] = page["next_cursor"]
         if not items:
-            raise not_found("there is no such turn")
+            raise not_found("the turn does not exist")
         return "\n".join(f"{item['role']}: {_item_text(item)}" for item in reversed(items))
 
     async def _listed(self, name: str, scope: Scope, args: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _one_project(scope: Scope, caller: Caller) -> Scope:
         return scope
     project = caller.own.get("project", DEFAULT_PROJECT)
     if allowed is not None and project not in allowed:
-        raise permission_denied("name one of the projects of this key")
+        raise permission_denied("pass one of the projects of this key")
     return Scope(scope.tenant, project, allowed)
 
 

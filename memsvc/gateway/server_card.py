@@ -30,20 +30,20 @@ DESCRIPTION: Final = (
 
 
 class ServerCardOptions(Options):
-    """The server card. Without `mcp_url` there is none: it reveals to strangers what runs here."""
+    """Options of the server card.
 
-    mcp_url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
-    name: str = Field(
-        "", description="what the server is called: a domain of yours, a slash, a name"
-    )
-    title: str = Field("memsvc", max_length=100, description="what people are shown as its name")
+    It exists only with `mcp_url`, since it tells strangers what runs here."""
+
+    mcp_url: str = Field("", description="public URL of /mcp; empty: no server card")
+    name: str = Field("", description="name of the server: a domain that you own, a slash, a name")
+    title: str = Field("memsvc", max_length=100, description="name shown to people")
 
     @model_validator(mode="after")
     def _whole(self) -> "ServerCardOptions":
         if self.mcp_url and not self.mcp_url.startswith(("https://", "http://")):
             raise ValueError("server_card.mcp_url must begin with https:// or http://")
         if "@" in self.mcp_url:
-            raise ValueError("server_card.mcp_url is told to everybody, and takes no credentials")
+            raise ValueError("server_card.mcp_url is public and must not contain credentials")
         if self.mcp_url and not NAME.fullmatch(self.name):
             raise ValueError(
                 "server_card.name must be a domain, a slash and a name, as com.example/memory"

@@ -71,13 +71,13 @@ def write_condition(headers: Headers) -> WriteCondition:
     """
     for name in _NOT_FOR_WRITES:
         if name in headers:
-            raise invalid(f"{name} is not understood here")
+            raise invalid(f"{name} is not supported here")
     match, none_match = entity_tags(headers, "if-match"), entity_tags(headers, "if-none-match")
     if none_match is not None and none_match != [ANY]:
-        raise invalid("if-none-match must be * to write only what is not there yet")
+        raise invalid("if-none-match must be *, to write only if the file does not exist")
     if match is not None and (len(match) != 1 or not match[0].startswith('"')):
         raise invalid(
-            "if-match must be the one strong entity tag that the file had when it was read"
+            "if-match must be the strong entity tag that was returned when the file was read"
         )
     return WriteCondition(match[0][1:-1] if match else None, none_match is not None)
 
@@ -86,7 +86,7 @@ def check_match(headers: Headers, tag: str) -> None:
     """Raise VERSION_CONFLICT where If-Match names other tags than `tag` (quoted, strong)."""
     match = entity_tags(headers, "if-match")
     if match is not None and match != [ANY] and tag not in match:
-        raise MemsvcError(Code.VERSION_CONFLICT, "the file is at none of these versions")
+        raise MemsvcError(Code.VERSION_CONFLICT, "the file is not at any of these versions")
 
 
 def is_current(headers: Headers, tag: str) -> bool:
@@ -116,7 +116,7 @@ def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] |
             return None
         start, stop = int(first), min(int(last) + 1, size_bytes) if last else size_bytes
     if start >= size_bytes:
-        raise invalid_offset("the range has no byte of the file", details={"size": size_bytes})
+        raise invalid_offset("the range is outside the file", details={"size": size_bytes})
     return start, stop
 
 
@@ -132,7 +132,7 @@ async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: f
     PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
     or late.
     """
-    too_large = payload_too_large(f"a file may hold {size_max} bytes at the most")
+    too_large = payload_too_large(f"a file is limited to {size_max} bytes")
     if is_too_large(request, size_max):
         raise too_large
     chunks: list[bytes] = []
@@ -146,7 +146,7 @@ async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: f
     except TimeoutError:
         raise BodyTimeoutError(within_s) from None
     except ClientDisconnect:
-        raise invalid_content("the body ended before it was whole") from None
+        raise invalid_content("the body ended before it was complete") from None
     return b"".join(chunks)
 
 

@@ -97,7 +97,7 @@ class Embedding:
         async with self._database.begin(scope) as tx:
             dropped = await vectors.drop_other_models(tx, index_id, model)
         if dropped:
-            log.info("vectors of another model were dropped", vectors=dropped)
+            log.info("vectors of another model were deleted", vectors=dropped)
 
     async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:
@@ -185,7 +185,7 @@ class Embedding:
             if error.code is Code.UNAVAILABLE:
                 self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
             log.warning(
-                "search goes on without vectors", code=error.code.value, reason=error.message
+                "search continues without vectors", code=error.code.value, reason=error.message
             )
             return None
         self._record_success("question", started)

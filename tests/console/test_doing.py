@@ -25,7 +25,7 @@ async def test_no_form_does_anything_without_the_token_of_this_visit(
                 visit.address(path), data={"id": known["block"], **token}
             )
             assert answer.status_code == 403, path
-            assert "not of this session" in answer.text
+            assert "belongs to another session" in answer.text
     assert "A block: plain" in await visit.text("block", id=known["block"])
 
 
@@ -92,7 +92,7 @@ async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(
 ) -> None:
     known = await fill(service)
     done = await visit.send("tell-outcome", id=known["block"], signal="1")
-    assert note(done.headers["location"]) == "It learnt nothing: it still waits in the inbox"
+    assert note(done.headers["location"]) == "Nothing was learned: it is still waiting in the inbox"
 
 
 async def test_an_empty_project_says_how_to_connect_and_stores_a_first_turn(visit: Visit) -> None:
@@ -140,7 +140,7 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     last = await visit.send("update-key", id=key, **wanted)
     assert (last.status_code, "last permanent key" in last.text) == (409, True)
     changed = await visit.send("update-key", id=key, **wanted, even_last="on")
-    assert note(changed.headers["location"]) == "changed was changed."
+    assert note(changed.headers["location"]) == "The key changed was changed."
     page = await visit.text("key", id=key)
     assert 'value="2099-01-31T12:00"' in page
     assert 'value="mine"' in page
@@ -153,7 +153,7 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     assert "Copy it now" in rotated.text
     assert (await visit.send("update-key", id=key, label="x", expires_at="once")).status_code == 400
     done = await visit.send("revoke-key", id=key)
-    assert note(done.headers["location"]) == "changed opens nothing any more."
+    assert note(done.headers["location"]) == "The key changed is revoked."
     async with service.http(None) as http:
         assert (await http.post("/console/sign-in", data={"key": text})).status_code == 403
     assert (await visit.get("key", id="00000000-0000-4000-8000-000000000000")).status_code == 404
@@ -175,11 +175,11 @@ async def test_a_job_that_failed_is_tried_again_and_then_dropped(
     ) as reader:
         assert "Try again" not in await reader.text("jobs")
     done = await visit.send("settle-job", id=str(job), action="retry", state="failed")
-    assert note(done.headers["location"]) == "tidy is tried again."
+    assert note(done.headers["location"]) == "tidy will be retried."
     assert "No job has failed" in await visit.text("jobs", state="failed")
     assert (await visit.send("settle-job", id=str(job), action="retry")).status_code == 409
     done = await visit.send("settle-job", id=str(job), action="drop")
-    assert note(done.headers["location"]) == "tidy was taken out of the queue."
+    assert note(done.headers["location"]) == "tidy was removed from the queue."
     assert f"no. {job}<" not in await visit.text("jobs")
     for wrong in ("", "x", "1e3", "9" * 40):
         assert (await visit.send("settle-job", id=wrong, action="drop")).status_code == 400
@@ -240,4 +240,4 @@ async def test_a_fact_is_corrected_and_a_past_value_restored(
     bad = await visit.send(
         "correct-fact", **owner, record=await record("Grace"), part="value", text="Eve"
     )
-    assert (bad.status_code, "this value is a past one" in bad.text) == (409, True)
+    assert (bad.status_code, "this is a past value" in bad.text) == (409, True)

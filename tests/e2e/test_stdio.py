@@ -150,7 +150,7 @@ async def test_a_revoked_key_is_refused_at_the_start_and_in_between(data_dir: Pa
     async with hosting("stdio", "--data-dir", str(data_dir), MEMSVC_API_KEY=key) as host:
         assert await host.ended() == 2
         said = await host.errors()
-        assert said.startswith("Error: this API key is unknown, was revoked, or has expired")
+        assert said.startswith("Error: this API key is unknown, revoked or expired")
         assert key not in said
         assert await host.process.stdout.read() == b""
 

@@ -44,7 +44,7 @@ def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(
         examined = typed("doctor", MEMSVC_API_KEY="tpyo", **place)
         assert examined.returncode == 1
         assert (
-            "FAIL  key: this API key is unknown, was revoked, or has expired; the key of this"
+            "FAIL  key: this API key is unknown, revoked or expired; the key of this"
             f" data folder is in {file}" in (examined.stdout)
         )
     answer = httpx.post(f"{served.url}/console/sign-in", data={"key": "msk_wrong"})

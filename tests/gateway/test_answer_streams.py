@@ -404,7 +404,7 @@ async def test_a_reply_that_failed_is_tried_again(
             await events.opening()
             assert "result" in (await events.next()).message
     assert errors == []
-    assert "a client waits for its answer" in capsys.readouterr().out
+    assert "a waiting client could not be given its answer" in capsys.readouterr().out
 
 
 async def test_an_event_is_looked_for_by_those_who_wait_for_its_stream(

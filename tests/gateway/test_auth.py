@@ -77,7 +77,7 @@ async def test_a_key_that_nobody_made_opens_nothing_unless_any_key_is_to(
     async with running(AuthOptions(), host=host) as gateway, gateway.http("tpyo") as http:
         answer = await http.post("/mcp", json={})
         assert (answer.status_code, answer.json()["code"]) == (401, "PERMISSION_DENIED")
-        assert answer.json()["message"] == "this API key is unknown, was revoked, or has expired"
+        assert answer.json()["message"] == "this API key is unknown, revoked or expired"
     async with (
         running(AuthOptions(mode="open"), host=host) as gateway,
         gateway.http("tpyo") as http,
@@ -94,8 +94,8 @@ async def test_who_calls_from_this_machine_with_a_wrong_key_is_told_where_the_ri
     async with running(AuthOptions(), key_file=file) as gateway:
         for key, told in (
             ("tpyo", "this API key is unknown"),
-            ("YOUR_KEY", "a placeholder"),
-            ("<the", "a placeholder"),
+            ("YOUR_KEY", "the request contains a placeholder"),
+            ("<the", "the request contains a placeholder"),
         ):
             async with gateway.http(key) as http:
                 message = (await http.get("/nowhere")).json()["message"]

@@ -128,7 +128,8 @@ async def test_who_does_not_agree_loses_nothing(
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
-    ("action", "advice"), [("decline", "do not call again"), ("cancel", "limits.confirm_s_max: 0")]
+    ("action", "advice"),
+    [("decline", "do not repeat the call"), ("cancel", "limits.confirm_s_max to 0")],
 )
 async def test_a_dismissed_question_is_no_refusal_and_the_error_says_what_helps(
     replica: Opened, wiped: Wiped, wire: str, action: str, advice: str

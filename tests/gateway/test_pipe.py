@@ -127,15 +127,15 @@ async def test_a_pipeline_is_given_as_an_object_as_text_or_by_its_fields(
     [
         ({}, "steps cannot be empty"),
         ({"spec": {}}, "steps cannot be empty"),
-        ({"spec": ""}, "spec cannot be empty"),
-        ({"spec": "  "}, "spec cannot be empty"),
-        ({"spec": "{"}, "spec is not JSON, at line 1 column 1"),
-        ({"spec": '{"steps": NaN}'}, "spec is not JSON, at line 1 column 11"),
-        ({"spec": '"\\ud800"'}, "spec is not JSON, at line 1 column 8"),
+        ({"spec": ""}, "spec must not be empty"),
+        ({"spec": "  "}, "spec must not be empty"),
+        ({"spec": "{"}, "spec is not valid JSON, at line 1 column 1"),
+        ({"spec": '{"steps": NaN}'}, "spec is not valid JSON, at line 1 column 11"),
+        ({"spec": '"\\ud800"'}, "spec is not valid JSON, at line 1 column 8"),
         ({"spec": "[]"}, "spec must be an object"),
         ({"spec": '{"vars": {"n": 99999999999999999999}}'}, "the pipeline must be plain JSON"),
         ({"spec": "[" * 65 + "]" * 65}, "the request body nests deeper than 64 levels"),
-        ({"spec": {"steps": []}, "steps": []}, "give spec or its fields, not both: steps"),
+        ({"spec": {"steps": []}, "steps": []}, "pass either spec or its fields, not both: steps"),
         ({"steps": [{"id": "a", "tool": "mcp_pipe"}]}, "mcp_pipe cannot invoke itself"),
         ({"steps": [echo("a")] * 2}, "duplicate step id: a"),
     ],
@@ -226,7 +226,7 @@ async def test_a_pipeline_may_go_on_after_a_failure_and_is_none_the_better_for_i
 async def test_a_failure_after_a_write_is_not_worth_sending_it_all_again(pipe: Pipe) -> None:
     body = await pipe.fails({"id": "a", "tool": "write"}, {"id": "b", "tool": "refuse"})
     assert (body["code"], body["retryable"]) == ("RESOURCE_BUSY", False)
-    assert "done already" in body["recovery"]
+    assert "already run" in body["recovery"]
 
 
 async def test_a_reference_to_nothing_fails_its_step_alone(pipe: Pipe) -> None:
@@ -447,7 +447,7 @@ async def test_a_step_may_do_what_its_caller_may_and_nothing_else(piping: Piping
             {"id": "a", "tool": "write", "args": {"project": "mine"}},
             "this key lacks the write permission",
         ),
-        (echo("a", project="yours"), "this key may not touch this project"),
+        (echo("a", project="yours"), "this key does not have access to this project"),
     ):
         body = await pipe.fails(step)
         assert (body["code"], body["message"]) == ("PERMISSION_DENIED", message)
@@ -547,7 +547,7 @@ async def test_what_the_steps_answer_together_is_bounded(piping: Piping) -> None
     alone = await piping(result_bytes_max=10_000)(
         echo("a", "x" * 3000), **{"return": ["${last.text}"] * 3}
     )
-    assert alone["result"]["error"].startswith("left out")
+    assert alone["result"]["error"].startswith("omitted")
 
 
 async def test_a_pipeline_of_pipelines_does_not_grow_by_what_each_returns(piping: Piping) -> None:

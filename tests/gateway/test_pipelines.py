@@ -42,10 +42,10 @@ def within(levels: int, kind: str) -> dict[str, Any]:
         ({"steps": [step("")]}, "step.id cannot be empty"),
         ({"steps": [step("  ")]}, "step.id cannot be empty"),
         ({"steps": [step(None)]}, "step.id cannot be empty"),
-        ({"steps": [step(7)]}, "spec.steps.0.id must be a string of 128 characters at the most"),
+        ({"steps": [step(7)]}, "spec.steps.0.id must be a string of at most 128 characters"),
         (
             {"steps": [step("x" * 129)]},
-            "spec.steps.0.id must be a string of 128 characters at the most",
+            "spec.steps.0.id must be a string of at most 128 characters",
         ),
         ({"steps": [step(), step()]}, "duplicate step id: a"),
         ({"steps": [step("p", parallel=[step(), step()])]}, "duplicate step id: a"),
@@ -94,11 +94,11 @@ def within(levels: int, kind: str) -> dict[str, Any]:
         ({"steps": [step(pipe=[1])]}, "spec.steps.0.pipe must be an object"),
         (
             {"steps": [step(tool="t", secret="x")]},
-            "spec.steps.0: it can only hold id, args, tool, pipe, parallel",
+            "spec.steps.0 may only have id, args, tool, pipe, parallel",
         ),
         (
             {"steps": [step()], "secret": 1},
-            "spec: it can only hold vars, steps, return, continue_on_error",
+            "spec may only have vars, steps, return, continue_on_error",
         ),
     ],
 )

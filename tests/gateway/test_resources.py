@@ -293,7 +293,7 @@ async def test_a_prompt_is_one_message_of_the_user(board: Gateway, wire: str) ->
         (
             "board:show",
             {"user_id": "a", "conversation_id": "1", "odd": "x"},
-            "odd: there is no such argument",
+            "unknown argument odd",
         ),
         ("board:hide", {}, "Unknown prompt: board:hide"),
     ],
@@ -330,7 +330,7 @@ async def test_a_value_that_is_no_text_is_told_as_json(board: Gateway, wire: str
         (
             {"odd": 1},
             -32602,
-            {"code": "INVALID_ARGUMENT", "message": "odd: there is no such argument"},
+            {"code": "INVALID_ARGUMENT", "message": "unknown argument odd"},
         ),
     ],
 )

@@ -24,9 +24,9 @@ WRITE = {
 INVALID: dict[str, tuple[bytes, int, str, str | int | None]] = {
     "empty": (b"", -32700, "the body is empty", None),
     "blank": (b" \n", -32700, "the body is empty", None),
-    "cut off": (b'{"a":', -32700, "not JSON, at line 1 column 6", None),
-    "words": (INPUT.encode(), -32700, "not JSON, at line 1 column", None),
-    "NaN": (b'{"jsonrpc":"2.0","id":1,"method":"ping","a":NaN}', -32700, "not JSON", None),
+    "cut off": (b'{"a":', -32700, "not valid JSON, at line 1 column 6", None),
+    "words": (INPUT.encode(), -32700, "not valid JSON, at line 1 column", None),
+    "NaN": (b'{"jsonrpc":"2.0","id":1,"method":"ping","a":NaN}', -32700, "not valid JSON", None),
     "number": (b"5", -32600, "must be a JSON-RPC message, an object", None),
     "string": (f'"{INPUT}"'.encode(), -32600, "must be a JSON-RPC message", None),
     "null": (b"null", -32600, "must be a JSON-RPC message", None),
@@ -35,12 +35,12 @@ INVALID: dict[str, tuple[bytes, int, str, str | int | None]] = {
         orjson.dumps({"id": "a", "method": "ping", "x": INPUT}), -32600, 'jsonrpc must be "2.0"', "a",
     ),
     "other version": (orjson.dumps(PING | {"jsonrpc": INPUT}), -32600, 'jsonrpc must be "2.0"', 1),
-    "only a version": (b'{"jsonrpc":"2.0"}', -32600, "no method", None),
+    "only a version": (b'{"jsonrpc":"2.0"}', -32600, "neither a request with a method", None),
     "method is a number": (orjson.dumps(PING | {"method": 5}), -32600, "method must be", 1),
     "method is null": (orjson.dumps(PING | {"method": None}), -32600, "method must be", 1),
     "params are a list": (orjson.dumps(PING | {"params": [INPUT]}), -32602, "params must be", 1),
     "result is a string": (
-        orjson.dumps({"jsonrpc": "2.0", "id": 3, "result": INPUT}), -32600, "no valid response", 3,
+        orjson.dumps({"jsonrpc": "2.0", "id": 3, "result": INPUT}), -32600, "nor a valid response", 3,
     ),
 }  # fmt: skip
 

@@ -49,7 +49,7 @@ async def test_a_tool_or_an_argument_that_is_none_is_answered_with_the_nearest(
         ]
         assert all("did you mean file_read" in str(answer) for answer in unknown)
         wrong = await rest(http, "memory_before_turn", {"sesion_id": "s", "current_input": "x"})
-        assert wrong["message"].startswith("sesion_id: there is no such argument")
+        assert wrong["message"].startswith("unknown argument sesion_id")
         assert wrong["recovery"].startswith("did you mean session_id? The arguments are ")
         assert "current_input" in wrong["recovery"]
         assert "did you mean" not in (await rest(http, "file_read", {"zzzzzzzz": 1}))["recovery"]

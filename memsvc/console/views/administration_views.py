@@ -21,11 +21,11 @@ COUNT_LABELS: Final = {
     "turns": "turns",
     "facts": "facts",
     "memories": "memories",
-    "blocks": "blocks of knowledge",
+    "blocks": "knowledge blocks",
     "boards": "boards",
     "documents": "documents",
     "stored_bytes": "stored",
-    "calls": "calls in 24 h",
+    "calls": "calls in the last 24 h",
 }
 """Counts of a project's volume, and their labels."""
 
@@ -67,7 +67,7 @@ async def revoke_key(page: Page) -> Response:
     """Revoke a key."""
     form = await page.form()
     done = await page.call("keys_revoke", key_id=form["id"], even_last="even_last" in form)
-    return page.go("keys", done=f"{done['key']['label']} opens nothing any more.")
+    return page.go("keys", done=f"The key {done['key']['label']} is revoked.")
 
 
 async def key(page: Page) -> Response:
@@ -77,7 +77,7 @@ async def key(page: Page) -> Response:
         (one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None
     )
     if key is None:
-        raise not_found("there is no such key")
+        raise not_found("the key does not exist")
     return page.render(
         "key.html",
         key=key,
@@ -98,7 +98,7 @@ async def update_key(page: Page) -> Response:
         never_expires="expires_at" not in properties,
         even_last="even_last" in form,
     )
-    return page.go("keys", done=f"{done['key']['label']} was changed.")
+    return page.go("keys", done=f"The key {done['key']['label']} was changed.")
 
 
 def _key_properties(form: FormFields) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _key_properties(form: FormFields) -> dict[str, Any]:
         "projects": words(form["projects"]),
         "hidden_tools": words(form["hidden_tools"]),
         "toolsets": words(form["toolsets"]),
-        "expires_at": parse_time(form["expires_at"], "the end"),
+        "expires_at": parse_time(form["expires_at"], "the expiry"),
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -118,7 +118,7 @@ JOB_STATES: Final = {
     "": "all",
     "waiting": "waiting",
     "running": "running",
-    "failed": "failed for good",
+    "failed": "failed permanently",
 }
 
 
@@ -142,16 +142,16 @@ async def settle_job(page: Page) -> Response:
     form = await page.form()
     job, action = parse_int(form["id"], "the job"), form["action"]
     done = await page.call("tenant_settle_job", id=job, action=action)
-    message = "is tried again" if action == "retry" else "was taken out of the queue"
+    message = "will be retried" if action == "retry" else "was removed from the queue"
     return page.go("jobs", state=form["state"], done=f"{done['name']} {message}.")
 
 
 PURGE_LEVELS: Final = {
-    "session": "a session of this project",
-    "user": "a user of this project",
-    "path": "a file or directory of this project",
-    "project": "this project, all of it",
-    "tenant": "everything that this key's tenant has, of all projects",
+    "session": "a session in this project",
+    "user": "a user in this project",
+    "path": "a file or directory in this project",
+    "project": "this whole project",
+    "tenant": "everything of this key's tenant, in all projects",
 }
 
 
@@ -159,7 +159,7 @@ async def purge(page: Page) -> Response:
     """Show a form, then what would be removed, then the receipt."""
     if page.request.method == "GET":
         if not page.has("tenant_purge"):
-            raise permission_denied("this key may not purge")
+            raise permission_denied("this key is not allowed to purge")
         return page.render(
             "purge.html",
             levels=PURGE_LEVELS,
@@ -305,9 +305,9 @@ def _expires_within_notice(page: Page) -> bool:
 
 PROJECTS_MAX: Final = 100
 KINDS: Final = {
-    "retention": "How long it is kept",
-    "quota": "How much there may be",
-    "rate": "How often you may call",
+    "retention": "Retention",
+    "quota": "Storage and size limits",
+    "rate": "Rate limits",
 }
 
 
@@ -339,7 +339,7 @@ async def go_to_project(page: Page) -> Response:
     """Redirect to the overview of another project."""
     name = check_project(page.given_text("name").strip())
     if not page.caller.can_access(name):
-        raise permission_denied("this key may not touch that project")
+        raise permission_denied("this key does not have access to that project")
     return page.go("", project=name)
 
 
@@ -363,7 +363,7 @@ async def tool_form(page: Page) -> Response:
     name = page.given_text("tool")
     tool = page.tool(name)
     if name and tool is None:
-        raise not_found("there is no such tool")
+        raise not_found("the tool does not exist")
     fields = _fields(page.given.schema(tool), page.project) if tool else []
     groups: dict[str, list[Any]] = {}
     for one in sorted(page.calls.tools(), key=lambda one: one.name):
@@ -382,7 +382,7 @@ async def _called(page: Page) -> Response:
     name = form["tool"]
     tool = page.tool(name)
     if tool is None:
-        raise not_found("there is no such tool")
+        raise not_found("the tool does not exist")
     fields = _fields(page.given.schema(tool), page.project)
     try:
         arguments = _arguments(form, fields)

@@ -136,7 +136,7 @@ async def edit(page: Page) -> Response:
     content, base = "", ""
     if stat["exists"]:
         if stat["size"] > EDIT_BYTES_MAX:
-            raise payload_too_large("this file is too large to be edited here")
+            raise payload_too_large("this file is too large to edit in the console")
         file = await page.call("file_read", path=path, length=EDIT_BYTES_MAX)
         if file["content_encoding"] != "utf-8":
             raise invalid_content("this file is not text")

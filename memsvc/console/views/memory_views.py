@@ -86,7 +86,7 @@ def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"turn_id": turn, "items": latest_first[::-1], "said_at": latest_first[-1]["said_at"]}
 
 
-STATES: Final = {"active": "held now", "past": "held before", "all": "all"}
+STATES: Final = {"active": "current", "past": "past", "all": "all"}
 SCOPES: Final = {"all": "session and user", "session": "this session", "user": "this user"}
 FACTS_MAX: Final = 50
 VALUES_MAX: Final = 500
@@ -205,7 +205,7 @@ def _slot(fact: dict[str, Any]) -> str:
 
 BLOCKS_MAX: Final = 100
 FRAMES: Final = {
-    "attention": "what bears on the question",
+    "attention": "relevant to the question",
     "self": "identity",
     "task": "goals",
     "simulate": "minds",
@@ -305,7 +305,7 @@ async def outcome(page: Page) -> Response:
     done = await page.call(
         "elfmem_outcome",
         block_ids=[block],
-        signal=parse_number(form["signal"], "how it went"),
+        signal=parse_number(form["signal"], "the outcome"),
         source=form["source"] or "console",
     )
     return page.go("block", id=block, done=_outcome_summary(done))
@@ -352,12 +352,12 @@ def _outcome_summary(done: dict[str, Any]) -> str:
     if not done["skipped"]:
         return str(done["summary"])
     why = {
-        "constitutional": "it is constitutional, and outcomes do not change it",
-        "pending_inbox": "it still waits in the inbox",
-        "archived": "it was archived",
-        "unmatched": "there is no such block",
+        "constitutional": "it is constitutional and not affected by outcomes",
+        "pending_inbox": "it is still waiting in the inbox",
+        "archived": "it is archived",
+        "unmatched": "the block does not exist",
     }
-    return "It learnt nothing: " + ", ".join(why[one["reason"]] for one in done["skipped"])
+    return "Nothing was learned: " + ", ".join(why[one["reason"]] for one in done["skipped"])
 
 
 MEMORIES_MAX: Final = 100

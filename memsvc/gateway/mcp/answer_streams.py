@@ -228,7 +228,7 @@ class AnswerStream:
         with anyio.move_on_after(WRITE_S_MAX):
             await self._send(message)
             return
-        log.warning("a client that does not read its answer is considered gone")
+        log.warning("a client does not read its answer and is considered disconnected")
         self._disconnected = True
 
 
@@ -247,7 +247,7 @@ def _is_progress(event: bytes) -> bool:
 def lost_answer(request_id: str | int) -> bytes:
     """Return the event in place of an answer that nobody has any longer."""
     error = InDoubtError(
-        "the answer to this request is lost: the server that had it is gone, or too much time has"
+        "the answer to this request is lost: the server that had it has stopped, or it has expired"
     )
     body = {"jsonrpc": "2.0", "id": request_id, "error": protocol_error(error).error.model_dump()}
     return b"event: message\ndata: %s\n\n" % orjson.dumps(body)
@@ -386,9 +386,9 @@ class AnswerStreams:
         reply = self._reply(kept, is_late=is_late)
         [error] = await asyncio.gather(reply, return_exceptions=True)
         if isinstance(error, MemsvcError):
-            log.warning("a client waits for its answer", code=error.code.value)
+            log.warning("a waiting client could not be given its answer", code=error.code.value)
         elif error is not None:
-            log.error("a client waits for its answer", exc_info=error)
+            log.error("a waiting client could not be given its answer", exc_info=error)
 
     async def _reply(self, kept: _Kept, *, is_late: bool) -> None:
         """Reply to those who ask for a stream, if there are new events or it is late."""

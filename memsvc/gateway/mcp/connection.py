@@ -95,7 +95,7 @@ class Connection:
             with anyio.move_on_after(self._write_s):
                 await outbound.send(message)
                 return
-            log.warning("a client that does not read is disconnected")
+            log.warning("a client that does not read was disconnected")
             self.write_failed = True
             self.end()
             raise anyio.BrokenResourceError

@@ -35,7 +35,8 @@ from memsvc.gateway.mcp.subscriptions import Subscriptions
 CONFIRM: Final = "confirm"
 METHOD: Final = "elicitation/create"
 _ELSEWHERE: Final = (
-    "remove it over REST or by the command line, or let an operator set limits.confirm_s_max: 0"
+    "delete it over REST or with the command line, or ask an operator to set"
+    " limits.confirm_s_max to 0"
 )
 _FORM: Final = {
     "type": "object",
@@ -48,7 +49,7 @@ class InputRequiredError(MemsvcError):
     """The client has to ask its user, and to call again with the answer and this state."""
 
     def __init__(self, form: ElicitRequestFormParams, state: str) -> None:
-        super().__init__(Code.NOT_ACCEPTED, "the user has to be asked before this is done")
+        super().__init__(Code.NOT_ACCEPTED, "the user must be asked before this is done")
         self._form = form
         self._state = state
 
@@ -101,8 +102,8 @@ class Elicitation:
         if not await sessions.is_state(caller, about, call.request_state or ""):
             raise MemsvcError(
                 Code.NOT_ACCEPTED,
-                "this answers another question, or comes too late",
-                recovery="call again without an answer, to be asked again",
+                "this is the answer to another question, or it is too late",
+                recovery="repeat the call without an answer, so that the user is asked again",
             )
         _check(answer)
 
@@ -129,9 +130,10 @@ class Elicitation:
         except (MCPError, ValidationError, TimeoutError):
             raise MemsvcError(
                 Code.NOT_ACCEPTED,
-                f"the user was asked and gave no answer within {self.limits.confirm_s_max:g} s;"
-                " nothing was done",
-                recovery=f"call again when the user can answer; where they never can, {_ELSEWHERE}",
+                f"the user did not answer within {self.limits.confirm_s_max:g} s; nothing"
+                " was changed",
+                recovery="repeat the call when the user can answer; if they never can,"
+                f" {_ELSEWHERE}",
             ) from None
 
     async def _elicit_over_http(
@@ -179,12 +181,12 @@ def _check(answer: Any) -> None:
     if isinstance(answer, ElicitResult) and answer.action == "cancel":
         raise MemsvcError(
             Code.NOT_ACCEPTED,
-            "the question to the user was dismissed without a choice; nothing was done",
-            recovery="tell the user what you want to remove, and call again when they agree;"
-            f" where the client dismisses every question by itself, {_ELSEWHERE}",
+            "the user dismissed the question without a choice; nothing was changed",
+            recovery="tell the user what you want to delete, and repeat the call when they"
+            f" agree; if the client dismisses every question automatically, {_ELSEWHERE}",
         )
     raise MemsvcError(
         Code.NOT_ACCEPTED,
-        "the user did not agree; nothing was done",
-        recovery="do not call again unless the user asks for it",
+        "the user did not agree; nothing was changed",
+        recovery="do not repeat the call unless the user asks for it",
     )

@@ -323,7 +323,7 @@ def read_message(state: RequestState, scope: Scope) -> PostedMessage:
         return PostedMessage(body, message, version, message.get("method"), is_newer)
     names = ", ".join(PROTOCOL_VERSIONS)
     raise InvalidMessageError(
-        invalid(f"this version of the protocol is not supported; supported are {names}"),
+        invalid(f"this protocol version is not supported; supported versions: {names}"),
         UNSUPPORTED_PROTOCOL_VERSION,
         message.get("id"),
         data={"supported": PROTOCOL_VERSIONS, "requested": version},
@@ -336,7 +336,7 @@ def _check_accept(scope: Scope, *, listens: bool) -> None:
     if takes_json and (takes_stream or not listens):
         return
     error = invalid(
-        "the Accept header excludes the form of the answer",
+        "the Accept header excludes the format of the answer",
         recovery="send the header Accept: application/json, text/event-stream, or none",
     )
     raise InvalidMessageError(error, status=HTTPStatus.NOT_ACCEPTABLE)
@@ -460,7 +460,7 @@ class SseEndpoint:
         error = (
             self._full(caller)
             if scope["method"] == "GET"
-            else invalid("this path answers GET alone")
+            else invalid("this path only supports GET")
         )
         if error is not None:
             await error_response(error, scope)(scope, receive, send)
@@ -485,7 +485,7 @@ class SseEndpoint:
     async def _receive(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         waiting = sum(connection.pending for connection in self._open.get(caller, ()))
         if waiting >= self._options.calls_per_caller_max:
-            error = _too_many(f"{waiting} requests of this key wait for their answers")
+            error = _too_many(f"{waiting} requests of this key are waiting for their answers")
             await error_response(error, scope)(scope, receive, send)
             return
         state = state_of(scope)
@@ -507,9 +507,9 @@ class SseEndpoint:
         if self._is_closed:
             return unavailable("this server is stopping", retry_after_s=RETRY_S)
         if self.count() >= self._options.sessions_max:
-            return _too_many("this server serves as many clients over server-sent events as it may")
+            return _too_many("the limit of clients over server-sent events is reached")
         if len(self._open.get(caller, ())) >= self._options.sessions_per_caller_max:
-            return _too_many("this key has as many streams open as it may")
+            return _too_many("the limit of open streams of this key is reached")
         return None
 
 

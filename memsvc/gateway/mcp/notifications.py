@@ -110,14 +110,14 @@ class ChangeNotifications:
         """Subscribe to those of the URIs that the caller may read, and return them."""
         if len(uris) > self.limits.listener_uris_max:
             raise invalid(
-                f"one client may wait for {self.limits.listener_uris_max} resources at the most"
+                f"a client is limited to subscriptions of {self.limits.listener_uris_max} resources"
             )
         accepted = []
         for uri in dict.fromkeys(uris):
             try:
                 watch.add_resource(uri, await self.resource(sender, uri))
             except MemsvcError as error:
-                log.debug("a resource is not heard of", code=error.code.value)
+                log.debug("no notifications for a resource", code=error.code.value)
             else:
                 accepted.append(uri)
         return accepted
@@ -149,7 +149,7 @@ class ChangeNotifications:
         stamps = one.resource.stamps
         if stamps is None:
             raise invalid(
-                "changes of this resource are not told", recovery="read it again when you need it"
+                "this resource cannot be subscribed to", recovery="read it again when you need it"
             )
 
         async def known(scope: Scope, args: Any) -> SubscribedResource:
@@ -213,8 +213,8 @@ class ChangeNotifications:
         """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
         if self.stored is None or sender.session is None:
             raise invalid(
-                "there is no session here, so nothing can be subscribed to",
-                recovery="send the Mcp-Session-Id that initialize returned, and open GET with it;"
+                "subscribing needs a session",
+                recovery="send the Mcp-Session-Id that initialize returned and open GET with it,"
                 " or use subscriptions/listen of protocol version 2026-07-28",
             )
         return self.stored, sender.session
@@ -241,5 +241,5 @@ async def _send(context: Context, notification: ServerNotification, *, in_respon
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return False
         return True
-    log.warning("a client that waits for changes does not read them; its stream is ended")
+    log.warning("a client does not read its notifications; its stream is closed")
     return False

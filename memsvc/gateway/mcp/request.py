@@ -302,7 +302,7 @@ def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
         message = from_json(body)  # orjson rounds integers of more than 64 bits
     if isinstance(message, list):
         raise InvalidMessageError(
-            invalid("batches of JSON-RPC are not taken: send one message in a request")
+            invalid("JSON-RPC batches are not supported: send one message per request")
         )
     if not isinstance(message, dict):
         raise InvalidMessageError(invalid(f"{name} must be a JSON-RPC message, an object"))
@@ -321,7 +321,8 @@ def _check_envelope(message: dict[str, Any]) -> None:
             jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValidationError:  # its text contains the input
             raise InvalidMessageError(
-                invalid("the message has no method, and is no valid response"), request_id=known_id
+                invalid("the message is neither a request with a method nor a valid response"),
+                request_id=known_id,
             ) from None
         return
     if "id" in message and not is_id:

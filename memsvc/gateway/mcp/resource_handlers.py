@@ -136,9 +136,9 @@ class PromptHandlers:
         known = self.arguments(caller, name)
         for argument, value in arguments.items():
             if argument not in known:
-                raise invalid(f"{safe_text(argument, NAME_CHARS_MAX)}: there is no such argument")
+                raise invalid(f"unknown argument {safe_text(argument, NAME_CHARS_MAX)}")
             if name in self.guides and len(value) > ARGUMENT_CHARS_MAX:
-                raise invalid(f"{argument}: it is longer than {ARGUMENT_CHARS_MAX} characters")
+                raise invalid(f"{argument} is longer than {ARGUMENT_CHARS_MAX} characters")
 
 
 def _message(description: str, text: str) -> GetPromptResult:
@@ -282,21 +282,21 @@ def _decoded(segment: str) -> str:
     if "%" not in segment:
         return segment
     if _BROKEN.search(segment):
-        raise invalid("the URI has a % that no two hexadecimal digits follow")
+        raise invalid("the URI has a % without two hexadecimal digits after it")
     try:
         text = unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:
-        raise invalid("the URI is not UTF-8 once it is decoded") from None
+        raise invalid("the decoded URI is not UTF-8") from None
     _check_text(text)
     return text
 
 
 def _check_text(text: str) -> None:
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise invalid("the URI must not hold control characters, nor halves of a character")
+        raise invalid("the URI must not contain control characters or incomplete characters")
 
 
-PROJECT_NOTE = f"`?project=NAME` at its end names another project than `{DEFAULT_PROJECT}`."
+PROJECT_NOTE = f"Append `?project=NAME` for a project other than `{DEFAULT_PROJECT}`."
 TEXT, BYTES = "text/plain", "application/octet-stream"
 _TYPES: Final = MimeTypes()
 _TYPES.add_type("text/markdown", ".md")

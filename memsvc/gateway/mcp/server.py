@@ -350,7 +350,7 @@ class CompletionHandler:
         try:
             name, prefix = params.argument.name, params.argument.value
             if name not in self._arguments(sender.caller, params):
-                raise invalid(f"{safe_text(name, NAME_CHARS_MAX)}: there is no such argument")
+                raise invalid(f"unknown argument {safe_text(name, NAME_CHARS_MAX)}")
             completion = self.completions.get(name)
             if completion is None or len(prefix) > PREFIX_CHARS_MAX or "\0" in prefix:
                 return CompleteResult(completion=Found(values=[], has_more=False))

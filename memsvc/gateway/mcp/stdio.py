@@ -93,13 +93,13 @@ class StdioEndpoint:
     async def _sender(self) -> RequestSender:
         caller = await self._resolve()
         if caller is None:
-            raise permission_denied("this API key was revoked or has expired")
+            raise permission_denied("this API key is revoked or expired")
         return RequestSender(caller, SURFACE, uuid4().hex, self._resolve)
 
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise InvalidMessageError(invalid(f"a message may have {size_max} bytes"))
+            raise InvalidMessageError(invalid(f"a message is limited to {size_max} bytes"))
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
         except MemsvcError as error:
@@ -110,7 +110,7 @@ class StdioEndpoint:
             return jsonrpc_message_adapter.validate_python(message, by_name=False)
         except ValidationError:  # its text contains the input
             raise InvalidMessageError(
-                invalid("this line is no message of JSON-RPC 2.0"),
+                invalid("this line is not a JSON-RPC 2.0 message"),
                 request_id=message.get("id"),
             ) from None
 

@@ -67,7 +67,7 @@ class Watch:
         if uri in self._stop_watch or self._closed:
             return
         if len(self._stop_watch) >= self._uris_max:
-            raise invalid(f"one client may wait for {self._uris_max} resources at the most")
+            raise invalid(f"a client is limited to subscriptions of {self._uris_max} resources")
         self._stop_watch[uri] = self._changes.watch(key, partial(self._notify, uri), look)
 
     def add_resource(self, uri: str, resource: SubscribedResource) -> None:
@@ -135,16 +135,16 @@ class Subscriptions:
         the process is about to stop.
         """
         if self._closed:
-            raise unavailable("this server is about to stop", retry_after_s=1.0)
+            raise unavailable("this server is stopping", retry_after_s=1.0)
         if (
             len(self._open) >= self._limits.listeners_max
             or self._tenants[tenant] >= self._limits.tenant_listeners_max
         ):
             raise MemsvcError(
                 Code.RATE_LIMITED,
-                "too many clients wait for changes here",
+                "too many clients are subscribed here",
                 retry_after_s=10.0,
-                recovery="close one",
+                recovery="close a subscription",
             )
         watch = Watch(self._changes, self._limits.listener_uris_max + own)
         self._open[watch] = tenant
@@ -198,7 +198,7 @@ def sent_in_time(send: Send, within_s: float) -> Iterator[Send]:
             with anyio.move_on_after(within_s):
                 await send(message)
                 return
-            log.warning("a stream that its client does not read was closed")
+            log.warning("a stream was closed because its client does not read it")
             reading.cancel()
 
         yield send_in_time

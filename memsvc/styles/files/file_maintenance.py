@@ -122,7 +122,7 @@ async def files_at(scope: Scope, path: str) -> AsyncIterator[OwnerData]:
     own files."""
     del scope
     if path == ROOT:
-        raise permission_denied("the root is a project: purge that")
+        raise permission_denied("the root is the whole project: purge the project instead")
     reject_kept_path(path)
     yield OwnerData(
         directories=(path,),

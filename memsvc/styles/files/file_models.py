@@ -60,7 +60,7 @@ def decode(content: str, encoding: str) -> bytes:
 def text_range(raw: bytes, start: int, stop: int) -> str:
     """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
     if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
-        raise invalid_offset("the range would split a character; move it by a byte or more")
+        raise invalid_offset("the range would split a character; move its bounds by a byte or more")
     return raw[start:stop].decode("utf-8")
 
 
@@ -90,13 +90,13 @@ class Precondition:
             self.expected_version is not None or self.content_sha256 is not None
         ):
             raise invalid(
-                "a file that must not exist yet can have no expected version or content",
+                "a file that must not exist cannot also have an expected version or content",
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:
         """Raise ALREADY_EXISTS or VERSION_CONFLICT where the file does not meet the conditions."""
         if file is not None and self.must_not_exist:
-            raise already_exists("the file exists already")
+            raise already_exists("the file already exists")
         check_version(file, self.expected_version)
         if self.content_sha256 is not None and (
             file is None or (await content_hash(tx, file)).hex() != self.content_sha256.lower()
@@ -156,5 +156,7 @@ file_tool = partial(
 
 @result
 class FileWrite:
-    bytes_written: Annotated[int, "bytes of the content that was given"]
-    version: Annotated[str, "token of the new state of the file; empty where it keeps no versions"]
+    bytes_written: Annotated[int, "size of the given content, in bytes"]
+    version: Annotated[
+        str, "version token of the file after the call; empty if the file keeps no versions"
+    ]

@@ -40,57 +40,55 @@ HEAD_BYTES: Final = 2048
 
 @result
 class FileStat:
-    exists: Annotated[bool, "whether anything is there"]
-    type: Annotated[EntryType | str, 'FILE, DIRECTORY, or "" when nothing is there']
-    size: Annotated[int, "bytes; 0 for a directory"]
-    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
-    updated_at: Annotated[datetime, "when the file, or anything in the directory, was last written"]
-    version: Annotated[str | None, "token of this state of a stored file, for expected_version"] = (
-        None
-    )
+    exists: Annotated[bool, "whether the path exists"]
+    type: Annotated[EntryType | str, 'FILE, DIRECTORY, or "" if the path does not exist']
+    size: Annotated[int, "size in bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "creation time of the file; the year 1 for a directory"]
+    updated_at: Annotated[
+        datetime, "time of the last write to the file, or to anything in the directory"
+    ]
+    version: Annotated[str | None, "version token of a stored file, for expected_version"] = None
     content_sha256: Annotated[
         str | None,
-        "SHA-256 of the content in hexadecimal; null for a rendered file, and unless asked for a"
-        " file that was appended to",
+        "SHA-256 of the content in hexadecimal; null for a generated file, and for a file"
+        " that was appended to, unless requested",
     ] = None
 
 
 @result
 class FileText:
-    content: Annotated[str, "the bytes asked for, as text or as base64"]
-    content_encoding: Annotated[Encoding, "base64 when the file is not UTF-8 text"]
-    version: Annotated[str | None, "token of this state of the file; null for a rendered file"] = (
+    content: Annotated[str, "the requested bytes, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 if the file is not UTF-8 text"]
+    version: Annotated[str | None, "version token of the file; null for a generated file"] = None
+    content_sha256: Annotated[str | None, "SHA-256 of the whole file in hexadecimal, if known"] = (
         None
     )
-    content_sha256: Annotated[
-        str | None, "SHA-256 of the whole file in hexadecimal, where it is known"
-    ] = None
 
 
 @result
 class ListedFile:
     name: Annotated[str, "last segment of the path"]
-    path: Annotated[str, "whole path"]
+    path: Annotated[str, "full path"]
     type: Annotated[EntryType, "FILE or DIRECTORY"]
-    size: Annotated[int, "bytes; 0 for a directory"]
-    created_at: Annotated[datetime, "when the file was made; the year 1 for a directory"]
+    size: Annotated[int, "size in bytes; 0 for a directory"]
+    created_at: Annotated[datetime, "creation time of the file; the year 1 for a directory"]
     updated_at: Annotated[
         datetime,
-        "when the file, or anything in the directory, was last written; the year 1 for a directory"
-        " whose time was not asked for",
+        "time of the last write to the file, or to anything in the directory; the year 1"
+        " for a directory unless requested",
     ]
     summary: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "what the file is about, in a paragraph, where asked for",
+        "summary of the file in a paragraph, if requested",
     ] = None
 
 
 @result
 class FileList:
-    entries: Annotated[list[ListedFile], "in byte order of their paths"]
-    has_more: Annotated[bool, "whether there are more behind the last one"]
-    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+    entries: Annotated[list[ListedFile], "entries in byte order of their paths"]
+    has_more: Annotated[bool, "whether there are more entries after the last one"]
+    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
 @frozen
@@ -208,10 +206,10 @@ class FileStore:
         scope: Scope,
         path: FilePath = "",
         content_sha256: Annotated[
-            bool, "compute content_sha256 even if the whole file must be read for it"
+            bool, "compute content_sha256 even if this means reading the whole file"
         ] = False,
     ) -> FileStat:
-        """Tell whether a file or directory exists, its size in bytes, its times and its version."""
+        """Return whether a file or directory exists, with its size in bytes, times and version."""
         return await self.entry(scope, path, hashed=content_sha256)
 
     async def entry(self, scope: Scope, path: str, *, hashed: bool = False) -> FileStat:
@@ -253,10 +251,10 @@ class FileStore:
         scope: Scope,
         path: FilePath,
         offset: Annotated[Integer, "first byte"] = 0,
-        length: Annotated[Integer, "bytes; -1: the rest"] = -1,
-        expected_version: Annotated[Version | None, "fail at another version"] = None,
+        length: Annotated[Integer, "number of bytes; -1: the rest"] = -1,
+        expected_version: Annotated[Version | None, "fail unless this is the version"] = None,
     ) -> FileText:
-        """Call to read a file, or a range of bytes."""
+        """Call to read a file, or a range of its bytes."""
         if offset < 0 or length < -1:
             raise invalid_offset("offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -274,7 +272,7 @@ class FileStore:
                 check_version(file, expected_version)
                 return await _content(tx, file, offset, length)
         if not (await self.entry(scope, path)).exists:
-            raise not_found("file not found")
+            raise not_found("the file does not exist")
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
     @file_tool("file_list", title="List files", needs=Permission.READ, for_agents=True)
@@ -284,18 +282,18 @@ class FileStore:
         path: FilePath = "",
         *,
         depth: Annotated[int, Field(le=64), "levels; 0: the path itself"] = 1,
-        limit: Annotated[int | None, "entries; 256 if not given, at most 1024"] = None,
+        limit: Annotated[int | None, "default 256, at most 1024"] = None,
         cursor: Annotated[FilePath, "next_cursor of the last page"] = "",
         summaries: Annotated[
             bool,
-            "also what each file is about; at most 100 entries",
+            "with a summary of each file; at most 100 entries",
         ] = False,
         directory_times: Annotated[
             bool,
-            "also when each was last written; slower",
+            "with times of directories too; slower",
         ] = True,
     ) -> FileList:
-        """Call to see the files and directories below a path, a page at a time."""
+        """Call to list the files and directories below a path, in pages."""
         if depth < 0:
             raise invalid_offset("depth must be >= 0")
         max_entries = (
@@ -322,7 +320,7 @@ class FileStore:
         if not entries and not (path == ROOT and depth > 0):
             current = await self.entry(scope, path)
             if not current.exists:
-                raise not_found(f"there is no file or directory {path}")
+                raise not_found(f"the file or directory {path} does not exist")
             kind: EntryType = "FILE" if current.type == "FILE" else "DIRECTORY"
             if (depth == 0 or kind == "FILE") and (path > cursor or path == ROOT):
                 entries = [

@@ -65,7 +65,7 @@ async def write_rendered(
         when.validate()
         current = await view.read(scope, path)
         if current is not None and when.must_not_exist:
-            raise already_exists("the file exists already")
+            raise already_exists("the file already exists")
         same = (
             current is not None
             and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
@@ -87,18 +87,18 @@ def write_mode(value: str) -> str:
     """Return the mode of a write in capitals; INVALID_OFFSET for another one."""
     mode = value.strip().upper()
     if mode not in MODES:
-        raise invalid_offset("invalid write mode: APPEND, OVERWRITE or TRUNCATE")
+        raise invalid_offset("mode must be APPEND, OVERWRITE or TRUNCATE")
     return mode
 
 
 @result
 class FileDeletion:
-    deleted_count: Annotated[int, "how many files went"]
+    deleted_count: Annotated[int, "number of deleted files"]
 
 
 @result
 class FileMove:
-    moved_count: Annotated[int, "how many files moved; 0 when both paths are the same"]
+    moved_count: Annotated[int, "number of moved files; 0 if both paths are the same"]
 
 
 @frozen
@@ -120,17 +120,17 @@ class FileWriter:
         scope: Scope,
         path: FilePath,
         *,
-        content: Annotated[str, "what to write"],
+        content: Annotated[str, "text to write"],
         content_encoding: Annotated[str, "utf-8 or base64"] = "utf-8",
-        offset: Annotated[Integer, "byte to write at, with OVERWRITE"] = 0,
+        offset: Annotated[Integer, "first byte to overwrite, with OVERWRITE"] = 0,
         mode: Annotated[
             str,
             AfterValidator(write_mode),
             "APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)",
         ] = "APPEND",
-        expected_version: Annotated[Version | None, "fail at another version"] = None,
+        expected_version: Annotated[Version | None, "fail unless this is the version"] = None,
         content_sha256: Annotated[Sha256 | None, "fail unless the file has this content"] = None,
-        create_only: Annotated[bool, "fail if there is such a file"] = False,
+        create_only: Annotated[bool, "fail if the file exists"] = False,
     ) -> FileWrite:
         """Call to save text in a file: append, overwrite or replace. Old versions are kept."""
         return await self.put(
@@ -185,18 +185,18 @@ class FileWriter:
         self,
         scope: Scope,
         path: FilePath = "",
-        recursive: Annotated[bool, "needed to delete a directory with all that is in it"] = False,
+        recursive: Annotated[bool, "required to delete a directory with its contents"] = False,
         expected_version: Annotated[
-            Version | None, "delete only if a file is there at this version"
+            Version | None, "delete only if the file is at this version"
         ] = None,
         content_sha256: Annotated[
-            Sha256 | None, "delete only if a file with content of this SHA-256 is there"
+            Sha256 | None, "delete only if the file's content has this SHA-256"
         ] = None,
     ) -> FileDeletion:
-        """Delete a file, or with recursive a directory and all that is in it."""
+        """Delete a file, or with recursive a directory and everything in it."""
         when = Precondition(expected_version, content_sha256)
         if path == ROOT:
-            raise permission_denied("root directory cannot be deleted")
+            raise permission_denied("the root directory cannot be deleted")
         reject_kept_path(path)
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await files.find(tx, path, for_update=True)
@@ -211,10 +211,10 @@ class FileWriter:
                 raise MemsvcError(
                     Code.NOT_EMPTY,
                     "the directory is not empty",
-                    recovery="set recursive to delete all in it",
+                    recovery="set recursive to delete everything in it",
                 )
             if not deleted:
-                raise not_found(f"there is no file or directory {path}")
+                raise not_found(f"the file or directory {path} does not exist")
             if file is not None:
                 await self.indexing.file_deleted(tx, file)
             else:
@@ -234,21 +234,19 @@ class FileWriter:
         self,
         scope: Scope,
         from_path: Annotated[FilePath, "the file or directory to move"],
-        to_path: Annotated[FilePath, "where it goes; its history goes with it"],
+        to_path: Annotated[FilePath, "new path"],
         *,
-        overwrite: Annotated[bool, "let a file take the place of a file, which is deleted"] = False,
+        overwrite: Annotated[bool, "replace an existing file at to_path, which is deleted"] = False,
         expected_version: Annotated[
-            Version | None, "move only if a file is there at this version"
+            Version | None, "move only if the file is at this version"
         ] = None,
-        content_sha256: Annotated[
-            Sha256 | None, "move only if a file of this SHA-256 is there"
-        ] = None,
+        content_sha256: Annotated[Sha256 | None, "move only if the file has this SHA-256"] = None,
         expected_destination_version: Annotated[
-            Version | None, "move only if a file is at to_path at this version"
+            Version | None, "move only if the file at to_path is at this version"
         ] = None,
-        destination_must_not_exist: Annotated[bool, "move only if nothing is at to_path"] = False,
+        destination_must_not_exist: Annotated[bool, "move only if to_path does not exist"] = False,
     ) -> FileMove:
-        """Rename or move a file, or a directory with all that is in it, with its history."""
+        """Rename or move a file, or a directory with everything in it. Its history moves too."""
         when = Precondition(expected_version, content_sha256)
         destination_when = Precondition(
             expected_destination_version, must_not_exist=destination_must_not_exist
@@ -256,13 +254,13 @@ class FileWriter:
         source, destination = from_path, to_path
         for path in (source, destination):
             if path == ROOT:
-                raise invalid_path("the root cannot be moved, nor moved to")
+                raise invalid_path("the root can neither be moved nor be a destination")
             reject_kept_path(path)
         destination_when.validate()
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await files.find(tx, source, for_update=True)
             if file is None and not await tree.are_directories(tx, [source]):
-                raise not_found(f"there is no file or directory {source}")
+                raise not_found(f"the file or directory {source} does not exist")
             await when.check(tx, file)
             if source == destination:
                 return FileMove(0)
@@ -305,7 +303,7 @@ class FileWriter:
     async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
         """Check a write against the existing file, if any, and apply it; return the new version."""
         if file is not None and file.owner:
-            raise permission_denied("this file is kept by the memory itself")
+            raise permission_denied("this file is written by memory itself")
         if file is not None and await _is_applied(tx, file, request):
             return file.version
         await request.when.check(tx, file)
@@ -317,7 +315,7 @@ class FileWriter:
         delta_bytes = len(request.content) if whole is None else len(whole) - size_bytes
         if size_bytes + delta_bytes > self.options.file_bytes_max:
             raise payload_too_large(
-                f"a file may hold {self.options.file_bytes_max} bytes at the most",
+                f"a file is limited to {self.options.file_bytes_max} bytes",
             )
         change = FileChange(whole, request.content)
         written = await _store(tx, file, request.path, change, now)
@@ -336,15 +334,15 @@ class FileWriter:
 
     def _check_write(self, request: "_Write") -> None:
         if request.path == ROOT:
-            raise invalid_path("a file needs a path")
+            raise invalid_path("the path must name a file, not the root")
         reject_kept_path(request.path)
         request.when.validate()
         if len(request.content) > self.options.payload_bytes_max:
             raise payload_too_large(
-                f"one write may hold {self.options.payload_bytes_max} bytes at the most",
+                f"one write is limited to {self.options.payload_bytes_max} bytes",
             )
         if request.offset < 0 or (request.mode == "TRUNCATE" and request.offset != 0):
-            raise invalid_offset("offset must be 0 with TRUNCATE, and never negative")
+            raise invalid_offset("offset must be 0 with TRUNCATE, and must not be negative")
 
 
 @frozen
@@ -372,7 +370,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
     """Return the whole new content, or None when the content is simply appended."""
     if file is None:
         if request.mode == "OVERWRITE" and request.offset > 0:
-            raise invalid_offset("offset beyond eof")
+            raise invalid_offset("offset is beyond the end of the file")
         return request.content
     match request.mode:
         case "APPEND":
@@ -381,7 +379,7 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
             return request.content
         case "OVERWRITE":
             if request.offset > file.size_bytes:
-                raise invalid_offset("offset beyond eof")
+                raise invalid_offset("offset is beyond the end of the file")
             if request.offset == file.size_bytes and request.content:
                 return None
             old = await files.read(tx, file)
@@ -428,12 +426,12 @@ async def _move(tx: Tx, source: str, destination: str) -> int:
     except MemsvcError as error:
         if error.code is not Code.IS_DIRECTORY:
             raise
-        raise already_exists("a directory is there already") from error
+        raise already_exists("the path is an existing directory") from error
     moved = await files.move(tx, source, destination)
     if moved.any_owned:
-        raise permission_denied("files of the memory itself cannot be moved")
+        raise permission_denied("files written by memory itself cannot be moved")
     if moved.path_bytes > PATH_BYTES_MAX:
-        raise invalid_path(f"a path would be longer than {PATH_BYTES_MAX} bytes")
+        raise invalid_path(f"a path would exceed {PATH_BYTES_MAX} bytes")
     return moved.files
 
 
@@ -441,6 +439,6 @@ def reject_kept_path(path: str) -> None:
     """Raise PERMISSION_DENIED where the memory keeps its own files."""
     if is_kept(path):
         raise permission_denied(
-            "the memory itself keeps its files here",
+            "this path is reserved for files written by memory itself",
             recovery="write outside of " + _KEPT_PATHS,
         )

@@ -273,20 +273,20 @@ class FileChunk:
     project: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "its project, when several were searched",
+        "its project, if several were searched",
     ] = None
-    file_path: Annotated[str, "the file that it is in"]
-    file_seek_start_bytes: Annotated[int, "its first byte in the file"]
-    file_seek_end_bytes: Annotated[int, "the byte after its last"]
-    is_full_file: Annotated[bool, "whether it is all that the file holds"]
-    chunk_content: Annotated[str, "its text"]
-    score: Annotated[float, "how well it answers; comparable within one answer only"]
-    file_summary: Annotated[str, "what the file is about, in a paragraph"]
+    file_path: Annotated[str, "the file"]
+    file_seek_start_bytes: Annotated[int, "offset of its first byte in the file"]
+    file_seek_end_bytes: Annotated[int, "offset after its last byte"]
+    is_full_file: Annotated[bool, "whether it is the whole file"]
+    chunk_content: Annotated[str, "text of the passage"]
+    score: Annotated[float, "relevance; comparable within one answer only"]
+    file_summary: Annotated[str, "summary of the file, in a paragraph"]
 
 
 @result
 class FoundChunks:
-    chunks: Annotated[list[FileChunk], "best first; empty when nothing matches"]
+    chunks: Annotated[list[FileChunk], "passages, best first; empty if nothing matches"]
 
 
 RankedPassage = tuple[PassageKey, Passage, float]
@@ -329,11 +329,11 @@ class FileSearch:
         path_prefix: Annotated[
             str,
             AfterValidator(lambda value: check_path(value.removesuffix("/"))),
-            "file or directory to search in",
+            "only this file or directory",
         ] = "",
-        limit: Annotated[int | None, "passages; at most 20"] = None,
+        limit: Annotated[int | None, "maximum number; at most 20"] = None,
     ) -> FoundChunks:
-        """Call to find what files say: passages that fit, by words and, if set up, by meaning."""
+        """Call to find passages in files, by words and by meaning."""
         found = await self.find(scope, query, path=path_prefix, limit=limit)
         multi_project = scope.project == ALL_PROJECTS
         return FoundChunks(
@@ -359,7 +359,7 @@ class FileSearch:
         INVALID_QUERY for a blank or overlong query."""
         query = query.strip()
         if not query or len(query.encode()) > QUERY_BYTES_MAX:
-            raise invalid_query(f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
+            raise invalid_query(f"a query must have 1 to {QUERY_BYTES_MAX} bytes and not be blank")
         max_passages = (
             self.options.limit_default if limit is None else min(limit, self.options.limit_max)
         )
@@ -417,7 +417,7 @@ class FileSearch:
         try:
             scores = await self.reranker(query, [passage.text for _, passage, _ in ranked])
         except MemsvcError as error:
-            log.warning("search goes on without the reranker", code=error.code.value)
+            log.warning("search continues without the reranker", code=error.code.value)
             return ranked
         reranked = [(*one[:2], score) for one, score in zip(ranked, scores, strict=True)]
         return sorted(reranked, key=lambda one: -one[2])

@@ -163,35 +163,35 @@ class MemoryDirectory:
             Command, "what to do: view, create, str_replace, insert, delete or rename"
         ],
         path: Annotated[
-            str | None, "a file or directory in /memories; for all commands but rename"
+            str | None, "a file or directory in /memories; for all commands except rename"
         ] = None,
         view_range: Annotated[
             list[int] | None,
             Field(max_length=16),
-            "view: the first and last line, from 1; -1: the end",
+            "view: first and last line, counted from 1; -1: the end",
         ] = None,
         file_text: Annotated[str | None, "create: the content of the new file"] = None,
         old_str: Annotated[
             str | None, "str_replace: a text that occurs in the file exactly once"
         ] = None,
-        new_str: Annotated[str, "str_replace: what to put in its place; nothing if not given"] = "",
+        new_str: Annotated[str, "str_replace: the new text; empty if omitted"] = "",
         insert_line: Annotated[
             int | None,
             Field(le=INTEGER_MAX, ge=-INTEGER_MAX),
-            "insert: the line to insert behind; 0 for the beginning",
+            "insert: the line after which to insert; 0 for the beginning",
         ] = None,
         insert_text: Annotated[str | None, "insert: the text to insert"] = None,
-        old_path: Annotated[str | None, "rename: what to rename"] = None,
-        new_path: Annotated[str | None, "rename: its new path"] = None,
+        old_path: Annotated[str | None, "rename: current path"] = None,
+        new_path: Annotated[str | None, "rename: new path"] = None,
     ) -> MemoryText:
         """Keep files in /memories from one conversation to the next.
 
-        View a directory or a file, create a file, str_replace or insert text in it, delete or
-        rename. Look into /memories before starting on a task."""
+        View a directory or file, create a file, replace (str_replace) or insert text, delete or
+        rename. Look into /memories before starting a task."""
 
         def required(name: str, value: Argument | None) -> Argument:
             if value is None:
-                raise invalid(f"{name}: the command {command} needs it")
+                raise invalid(f"the command {command} needs {name}")
             return value
 
         match command:
@@ -369,7 +369,7 @@ class MemoryDirectory:
                 await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
                 continue
             return answer
-        raise resource_busy("others keep changing this file", retry_after_s=1.0)
+        raise resource_busy("other calls keep changing this file", retry_after_s=1.0)
 
     async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:
         root = DirectoryNode()
@@ -415,7 +415,7 @@ def _other_line_ends(content: str, text: str) -> str | None:
     """Return the advice for a text that only its line ends tell from one in the file."""
     if text.replace("\r\n", "\n") not in content.replace("\r\n", "\n"):
         return None
-    return "the line ends differ: the file has \\r\\n and \\n; replace one line at a time"
+    return "the line endings differ: the file has \\r\n and \n; replace one line at a time"
 
 
 def _store_path(path: str) -> str:
@@ -431,7 +431,7 @@ def _store_path(path: str) -> str:
     if any(segment in {"", ".", ".."} for segment in segments):
         raise invalid_path(f"Path {path} would escape /memories directory")
     if any(category(character) == "Cc" for character in inside):
-        raise invalid_path("path must not hold control characters")
+        raise invalid_path("path must not contain control characters")
     return check_path("/".join((ROOT, *map(encode_segment, segments))))
 
 

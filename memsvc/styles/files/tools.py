@@ -61,32 +61,32 @@ DIRECTORY: Final = Resource(
     template="memsvc://{project}/directories/{+path}",
     name="directory",
     title="Directory",
-    description="What lies directly in a directory, as JSON: the first page of file_list.",
+    description="Entries of a directory, as JSON: the first page of file_list.",
     mime_type="application/json",
 )
 
 
 @result
 class PastVersion:
-    id: Annotated[str, "the version token that the file had then: history_id of the other tools"]
-    size: Annotated[int, "bytes"]
-    created_at: Annotated[datetime, "when this content was written"]
+    id: Annotated[str, "version token of the file at that time: history_id of the other tools"]
+    size: Annotated[int, "size in bytes"]
+    created_at: Annotated[datetime, "time when this content was written"]
 
 
 @result
 class PastVersions:
-    versions: Annotated[list[PastVersion], "newest first; what the file is now is none of them"]
-    has_more: Annotated[bool, "whether there are more behind the last one"]
-    next_cursor: Annotated[str | None, "before_id of the next page, when there is one"] = None
+    versions: Annotated[list[PastVersion], "past versions, newest first, without the current one"]
+    has_more: Annotated[bool, "whether there are more versions after the last one"]
+    next_cursor: Annotated[str | None, "before_id of the next page, if there is one"] = None
 
 
 @result
 class PastContent:
     history_id: Annotated[str, "id of the version"]
-    content: Annotated[str, "all its bytes, as text or as base64"]
-    content_encoding: Annotated[Encoding, "base64 when they are not UTF-8 text"]
-    size: Annotated[int, "bytes"]
-    created_at: Annotated[datetime, "when this content was written"]
+    content: Annotated[str, "full content, as text or as base64"]
+    content_encoding: Annotated[Encoding, "base64 if it is not UTF-8 text"]
+    size: Annotated[int, "size in bytes"]
+    created_at: Annotated[datetime, "time when this content was written"]
 
 
 VersionId = Annotated[Version, "a version of this file"]
@@ -108,18 +108,18 @@ class FileHistory:
         scope: Scope,
         path: FilePath,
         limit: Annotated[
-            int, Field(ge=1, le=VERSIONS_LIMIT_MAX), "versions at the most"
+            int, Field(ge=1, le=VERSIONS_LIMIT_MAX), "maximum number of versions"
         ] = VERSIONS_LIMIT,
-        before_id: Annotated[Version | None, "next_cursor of the page before"] = None,
+        before_id: Annotated[Version | None, "next_cursor of the previous page"] = None,
     ) -> PastVersions:
-        """List what a file was before, newest first, also after it was deleted."""
+        """List past versions of a file, newest first, even if it was deleted."""
         _check_path(path)
         async with self.database.begin_read(scope) as tx:
             found = await versions.history(tx, path, before=before_id, limit=limit + 1)
             if found is None:
                 raise _not_found()
             if not found and before_id is None and not await versions.is_known(tx, path):
-                raise not_found("file not found")
+                raise not_found("the file does not exist")
         has_more = len(found) > limit
         return PastVersions(
             [PastVersion(one.version, one.size_bytes, one.created_at) for one in found[:limit]],
@@ -131,7 +131,7 @@ class FileHistory:
     async def read_version(
         self, scope: Scope, path: FilePath, history_id: VersionId
     ) -> PastContent:
-        """Read all that a file held at a version of its history."""
+        """Read the full content of a past version of a file."""
         state, content = await self._read(scope, path, history_id)
         text = is_text(content)
         return PastContent(
@@ -155,11 +155,11 @@ class FileHistory:
         path: FilePath,
         history_id: VersionId,
         expected_version: Annotated[
-            Version | None, "restore only if the file is at this version now"
+            Version | None, "restore only if the file is currently at this version"
         ] = None,
-        create_only: Annotated[bool, "restore only if there is no such file now"] = False,
+        create_only: Annotated[bool, "restore only if the file does not exist"] = False,
     ) -> FileWrite:
-        """Make a file what it was at a version of its history; what it is now becomes a version."""
+        """Restore a file to a past version; its current content is kept as a version."""
         when = Precondition(expected_version, must_not_exist=create_only)
         _check_path(path)
         reject_kept_path(path)
@@ -178,11 +178,13 @@ class FileHistory:
 
 def _check_path(path: str) -> None:
     if path == ROOT:
-        raise invalid_path("history requires an exact file path")
+        raise invalid_path("the path must be that of a single file")
 
 
 def _not_found() -> MemsvcError:
-    return not_found("version not found", recovery="list the versions of the file that are kept")
+    return not_found(
+        "the version does not exist", recovery="list the versions of the file that are kept"
+    )
 
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
@@ -209,7 +211,7 @@ class Transfer:
         """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
         entry = await self.files.entry(scope, args.path)
         if not entry.exists:
-            raise not_found("file not found")
+            raise not_found("the file does not exist")
         if entry.type == "DIRECTORY":
             raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
         if entry.version is None:
@@ -227,7 +229,7 @@ class Transfer:
         async with self.database.begin_read(scope) as tx:
             file = await store.find(tx, args.path)
         if file is None:
-            raise not_found("file not found")
+            raise not_found("the file does not exist")
         check_version(file, args.expected_version)
         return self._open_file(scope, file)
 
@@ -237,7 +239,7 @@ class Transfer:
         async with self.database.begin_read(scope) as tx:
             state = await versions.state(tx, args.path, args.history_id)
         if state is None:
-            raise not_found("version not found")
+            raise not_found("the version does not exist")
         at = state.created_at
         file = File(
             state.incarnation,
@@ -323,8 +325,8 @@ def file_resource(database: Database) -> Resource:
         paths = [request.path for request in requests]
         if any(map(is_kept, paths)):
             raise invalid(
-                "changes of what memory keeps itself are not told",
-                recovery="wait for its session or board",
+                "files written by memory itself cannot be subscribed to",
+                recovery="subscribe to its session or board instead",
             )
         async with database.begin_read(scope) as tx:
             found = await store.versions(tx, paths)
@@ -334,7 +336,7 @@ def file_resource(database: Database) -> Resource:
         template="memsvc://{project}/files/{+path}",
         name="file",
         title="File",
-        description="What a file holds now, as text, or as bytes if it is none.",
+        description="Content of a file, as text, or as bytes if it is not text.",
         text="content",
         encoding="content_encoding",
         mime_type=None,
@@ -346,10 +348,10 @@ def file_resource(database: Database) -> Resource:
 GUIDE: Final = Guide(
     name="memsvc:memory-directory",
     title="Files as a memory",
-    description="How to keep notes in files, and find them again.",
+    description="How to keep notes in files and find them again.",
     tools=("file_list", "file_read", "file_write", "file_list_versions"),
     text=package_text(__package__, "memory_directory.md"),
-    arguments={"project": "the project that the files are in"},
+    arguments={"project": "project of the files"},
 )
 """The prompt that explains files as the memory of an agent."""
 
@@ -384,9 +386,9 @@ LIMIT_MAX = 100
 
 @result
 class ProjectList:
-    projects: Annotated[list[str], "names of projects that hold files or memory, in byte order"]
-    has_more: Annotated[bool, "whether there are more behind the last one"]
-    next_cursor: Annotated[str | None, "after of the next page, when there is one"] = None
+    projects: Annotated[list[str], "names of projects that contain files or memory, in byte order"]
+    has_more: Annotated[bool, "whether there are more names after the last one"]
+    next_cursor: Annotated[str | None, "after of the next page, if there is one"] = None
 
 
 @frozen
@@ -401,7 +403,7 @@ class Projects:
         needs=Permission.READ,
         toolset="files",
         base=TenantArguments,
-        project="not looked at: all projects that the key may touch are listed",
+        project="ignored: all projects of the key are listed",
         logs=("after",),
         spans_projects=True,
     )
@@ -411,16 +413,18 @@ class Projects:
         q: Annotated[
             str,
             Field(max_length=128),
-            "characters that the name has in this order, in either case",
+            "characters that the name contains in this order, regardless of case",
         ] = "",
         after: Annotated[
             str,
             Field(max_length=128, pattern=r"^[A-Za-z0-9_.-]*$"),
-            "next_cursor of the page before",
+            "next_cursor of the previous page",
         ] = "",
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "projects at the most"] = LIMIT_DEFAULT,
+        limit: Annotated[
+            int, Field(ge=1, le=LIMIT_MAX), "maximum number of projects"
+        ] = LIMIT_DEFAULT,
     ) -> ProjectList:
-        """List the projects that hold files or memory, by their names, a page at a time."""
+        """List the projects that contain files or memory, by name, in pages."""
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
                 tx, like=q, after=after, only=scope.allowed_projects, limit=limit + 1

@@ -116,13 +116,14 @@ class EdgeEditor:
             Name | None,
             "similar, elaborates, supports, contradicts, predicts, validates, or a word of yours",
         ] = None,
-        note: Annotated[Keywords | None, "why they hang together"] = None,
+        note: Annotated[Keywords | None, "why they are related"] = None,
         if_exists: Annotated[
             IfExists,
-            "what to do when they do already; update gives a relation that is named its weight",
+            "what to do if they are already connected; update sets the weight of the named"
+            " relation",
         ] = "reinforce",
     ) -> ConnectionResult:
-        """State that two blocks hang together, so that what finds one finds the other."""
+        """State that two blocks are related, so that recall of one also finds the other."""
         if source == target:
             raise invalid(
                 f"Cannot connect block '{source[:8]}' to itself.",
@@ -262,9 +263,9 @@ class EdgeEditor:
         source: Annotated[BlockId, "a block"],
         target: Annotated[BlockId, "another block"],
         guard_relation: Annotated[
-            Words | None, "remove the edge only if it is of this relation"
+            Words | None, "remove the edge only if it has this relation"
         ] = None,
-        reason: Annotated[Keywords, "why; accepted for older clients and not kept"] = "",
+        reason: Annotated[Keywords, "reason; accepted for older clients and not stored"] = "",
     ) -> Disconnection:
         """Remove the edge between two blocks."""
         del reason

@@ -291,7 +291,7 @@ class BlockStore:
                 )
             if writing.use.inbox + writing.use.active >= self.index.options.blocks_max:
                 raise quota_exceeded(
-                    f"a project may hold {self.index.options.blocks_max} blocks",
+                    f"a project is limited to {self.index.options.blocks_max} blocks",
                     recovery="forget some blocks",
                 )
             tier = tier_of(tags, category)
@@ -343,12 +343,12 @@ class BlockStore:
         self,
         scope: Scope,
         block_id: Annotated[BlockId, "the block"],
-        content: Annotated[Content | None, "what it says from now on"] = None,
+        content: Annotated[Content | None, "new text"] = None,
         cue: Annotated[Keywords | None, CUE] = None,
     ) -> BlockEdit:
-        """Change what a block says, or the cue by which it is found.
+        """Change the text of a block, or the cue by which it is found.
 
-        What is thought of it stays."""
+        Its confidence and edges are kept."""
         if content is None and cue is None:
             raise invalid(
                 "edit() needs content, cue, or both — nothing to change.",
@@ -365,7 +365,7 @@ class BlockStore:
             if existing is not None and existing[0] != block_id:
                 raise already_exists(
                     "another block has this content",
-                    recovery="forget one of the two",
+                    recovery="forget one of the two blocks",
                     details={"block_id": existing[0]},
                 )
             new_keywords = block.keywords if cue is None else cue.strip()
@@ -393,7 +393,7 @@ class BlockStore:
         destructive=True,
     )
     async def forget(self, scope: Scope, block_id: Annotated[BlockId, "the block"]) -> BlockRemoval:
-        """Give a block up for good: its text is removed."""
+        """Forget a block for good: its text is deleted."""
         short = block_id[:8]
         async with self.index.written(scope) as writing:
             superseded = await knowledge_blocks.superseded_by(writing.tx, block_id)

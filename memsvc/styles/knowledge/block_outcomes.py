@@ -38,22 +38,22 @@ class OutcomeService:
     index: BlockIndex
 
     @knowledge_tool(
-        "elfmem_outcome", title="Tell an outcome", needs=Permission.WRITE, over_quota=True
+        "elfmem_outcome", title="Record an outcome", needs=Permission.WRITE, over_quota=True
     )
     async def apply(
         self,
         scope: Scope,
         block_ids: Annotated[
-            list[BlockId], Field(max_length=IDS_MAX), "blocks of a recall that were used"
+            list[BlockId], Field(max_length=IDS_MAX), "recalled blocks that were used"
         ],
         signal: Annotated[
             float,
-            "0 (it failed) to 1 (it succeeded): above 0.5 reinforces, below 0.2 penalises",
+            "0 (failed) to 1 (succeeded): above 0.5 reinforces, below 0.2 penalizes",
         ],
-        weight: Annotated[float, Field(le=1e6), "how much it counts, above 0"] = 1.0,
-        source: Annotated[Words, "where the signal comes from, such as test_pass"] = "",
+        weight: Annotated[float, Field(le=1e6), "weight of the signal, above 0"] = 1.0,
+        source: Annotated[Words, "source of the signal, such as test_pass"] = "",
     ) -> OutcomeReport:
-        """Tell how it went when recalled blocks were used.
+        """Record how well recalled blocks worked.
 
         Above 0.5 they are reinforced, below 0.2 they fade faster."""
         check(signal, weight)

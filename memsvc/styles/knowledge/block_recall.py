@@ -232,23 +232,23 @@ class RecallService:
         query: Annotated[
             str,
             Field(max_length=CONTENT_CHARS_MAX),
-            "what is asked; empty: what counts most in the frame",
+            "the question; empty: the most important blocks of the frame",
         ],
         top_k: Annotated[
             int | None,
             Field(ge=1, le=TOP_K_MAX),
-            "blocks at the most; if not given 5, or as many as are guaranteed",
+            "maximum number of blocks; default 5, or all guaranteed ones",
         ] = None,
         frame: Annotated[
             str,
             Field(max_length=NAME_CHARS_MAX),
-            "attention (what bears on the question), self (identity), task (goals) or simulate"
-            " (minds)",
+            "attention (relevant to the question), self (identity), task (goals) or"
+            " simulate (minds)",
         ] = "attention",
     ) -> KnowledgeRecall:
-        """Find knowledge, rendered for a prompt. What is shown is reinforced, and the rest fades.
+        """Find knowledge, rendered for a prompt. Blocks that are shown are reinforced; others fade.
 
-        Block ids can be passed to elfmem_outcome."""
+        Pass block ids to elfmem_outcome."""
         result = await self._recall(scope, query, top_k, frame_named(frame))
         return replace(result, summary=texts.recalled(result))
 

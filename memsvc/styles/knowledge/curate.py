@@ -85,9 +85,9 @@ class CurateService:
 
     @knowledge_tool("elfmem_curate", title="Curate", needs=Permission.WRITE, over_quota=True)
     async def curate(self, scope: Scope) -> CurateReport:
-        """Archive blocks that have faded, prune weak edges, reinforce the strongest.
+        """Archive blocks that have faded, prune weak edges, reinforce the strongest blocks.
 
-        Runs by itself behind consolidation; call it only if recall gets worse."""
+        Runs automatically after consolidation; call it only if recall gets worse."""
         async with self.index.written(scope) as writing:
             return await self._curate(writing)
 
@@ -182,10 +182,9 @@ class BlockDetailsReader:
     async def show(
         self, scope: Scope, block_id: Annotated[BlockId, "the block, archived or not"]
     ) -> BlockDetails:
-        """Show one block with all that is thought of it.
+        """Show one block in full: its evidence, decay, edges, conflicts and replaced blocks.
 
-        That is its evidence, how it fades, its edges, what it contradicts, and what it stands for.
-        Showing it is no use of it: nothing is reinforced."""
+        Showing it does not count as use: nothing is reinforced."""
         async with self.index.read(scope) as (tx, usage):
             block = (await knowledge_blocks.read(tx, [block_id])).get(block_id)
             if block is None:
@@ -277,9 +276,9 @@ class StatusReader:
 
     index: BlockIndex
 
-    @knowledge_tool("elfmem_status", title="Status of the memory", needs=Permission.READ)
+    @knowledge_tool("elfmem_status", title="Memory status", needs=Permission.READ)
     async def status(self, scope: Scope) -> MemoryStatus:
-        """Tell how the memory stands; its suggestion says what to do."""
+        """Return the state of memory; its suggestion says what to do."""
         async with self.index.read(scope) as (_, usage):
             pass
         now = self.index.now()
@@ -314,17 +313,17 @@ class StatusReader:
             Words | None, "a tag; % stands for any characters, _ for one, as in self/%"
         ] = None,
         category: Annotated[Words | None, "a category"] = None,
-        limit: Annotated[int, Field(ge=1, le=LISTED_MAX), "blocks at the most"] = 50,
+        limit: Annotated[int, Field(ge=1, le=LISTED_MAX), "maximum number of blocks"] = 50,
         archived: Annotated[
             bool,
-            "those that are recalled no more instead, remembered last first; they have no tags",
+            "list archived blocks instead, most recently remembered first; they have no tags",
         ] = False,
     ) -> BlockList:
-        """List blocks by tag or category, the surest first.
+        """List blocks by tag or category, most confident first.
 
-        Those of the inbox are among them; or archived ones."""
+        Includes the inbox. Lists archived blocks instead if requested."""
         if archived and tag is not None:
-            raise invalid("archived blocks have no tags: ask for them without one")
+            raise invalid("archived blocks have no tags: omit the tag")
         async with self.index.read(scope) as (tx, _):
             if archived:
                 blocks = await knowledge_blocks.archived(tx, category=category, limit=limit)
@@ -337,10 +336,10 @@ class StatusReader:
         self,
         scope: Scope,
         max_count: Annotated[
-            int | None, Field(ge=1, le=LISTED_MAX), "blocks at the most; if not given 1000"
+            int | None, Field(ge=1, le=LISTED_MAX), "maximum number of blocks; default 1000"
         ] = None,
     ) -> BlockList:
-        """List blocks that wait to be consolidated, the longest waiting first."""
+        """List blocks waiting to be consolidated, oldest first."""
         async with self.index.read(scope) as (tx, _):
             blocks = await knowledge_blocks.pending(tx, limit=max_count or LISTED_MAX)
         return _list(blocks, "Inbox empty.")
@@ -349,9 +348,7 @@ class StatusReader:
     async def guide(
         self,
         scope: Scope,
-        method: Annotated[
-            Words | None, "an operation such as remember; nothing: an overview"
-        ] = None,
+        method: Annotated[Words | None, "an operation such as remember; empty: overview"] = None,
     ) -> GuideText:
         """Show the documentation of one operation, or an overview."""
         del scope

@@ -39,7 +39,7 @@ def _not_blank(value: str) -> str:
 
 def _name(value: str) -> str:
     if not value.strip() or not value.isprintable():
-        raise invalid("a tag or category is printable and not blank")
+        raise invalid("a tag or category must be printable and not blank")
     return value.strip()
 
 
@@ -59,32 +59,32 @@ StoreStatus = Literal["created", "duplicate_rejected"]
 
 @result
 class KnowledgeResult:
-    summary: Annotated[str, "what the call came to, in a line"]
+    summary: Annotated[str, "the result in one line"]
 
 
 @result
 class StoreResult(KnowledgeResult):
-    block_id: Annotated[str, "the block that holds the text"]
+    block_id: Annotated[str, "block that contains the text"]
     status: Annotated[StoreStatus, "whether it was new"]
-    pending_consolidation: Annotated[bool, "whether the block still waits in the inbox"]
-    visible: Annotated[bool, "whether it can be recalled: at once, consolidated or not"]
+    pending_consolidation: Annotated[bool, "whether the block is still in the inbox"]
+    visible: Annotated[bool, "whether it can be recalled, which is always possible at once"]
     should_dream: Annotated[
-        bool, "whether the inbox is full; it is then consolidated in the background too"
+        bool, "whether the inbox is full; it is then also consolidated in the background"
     ]
 
 
 @result
 class RecalledBlock:
-    id: Annotated[str, "the block, as elfmem_outcome takes it"]
+    id: Annotated[str, "id of the block, for elfmem_outcome"]
     content: Annotated[str, "its text"]
-    score: Annotated[float, "what it is worth to this recall, to 3 places"]
+    score: Annotated[float, "total score in this recall, rounded to 3 places"]
     tags: Annotated[list[str], "its tags"]
-    similarity: Annotated[float, "how well it fits the question, 0 to 1"]
-    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
-    recency: Annotated[float, "how much of it has not faded, 0 to 1"]
+    similarity: Annotated[float, "relevance to the question, 0 to 1"]
+    confidence: Annotated[float, "confidence, 0 to 1"]
+    recency: Annotated[float, "recency: the part that has not faded, 0 to 1"]
     centrality: Annotated[float, "how well it is connected, 0 to 1"]
-    reinforcement: Annotated[float, "how much it was used, 0 to 1"]
-    was_expanded: Annotated[bool, "whether an edge led to it, and not the question"]
+    reinforcement: Annotated[float, "how often it was used, 0 to 1"]
+    was_expanded: Annotated[bool, "whether it was found through an edge, not by the question"]
     status: Annotated[str, "active, or inbox while it waits to be consolidated"]
 
 
@@ -93,70 +93,74 @@ class DroppedBlock:
     id: Annotated[str, "the block"]
     content: Annotated[str, "its text"]
     tags: Annotated[list[str], "its tags"]
-    reason: Annotated[Reason, "why it is not shown"]
+    reason: Annotated[Reason, "reason why it is not shown"]
 
 
 @result
 class KnowledgeRecall(KnowledgeResult):
-    text: Annotated[str, "the blocks rendered for a prompt; empty when there are none"]
+    text: Annotated[str, "the blocks rendered for a prompt; empty if there are none"]
     frame_name: Annotated[str, "the frame"]
-    cached: Annotated[bool, "whether nothing has changed since the same recall, which is repeated"]
-    blocks: Annotated[list[RecalledBlock], "what the text shows, in its order"]
-    dropped: Annotated[list[DroppedBlock], "what was found and is not shown"]
-    budget_used: Annotated[int, "tokens of the text, about"]
-    budget_total: Annotated[int, "tokens that the frame may have, about"]
-    excluded_by_filter: Annotated[int, "blocks that have no place in this frame"]
+    cached: Annotated[
+        bool, "whether this repeats an identical recall, because nothing has changed since"
+    ]
+    blocks: Annotated[list[RecalledBlock], "blocks in the text, in its order"]
+    dropped: Annotated[list[DroppedBlock], "blocks that were found but are not shown"]
+    budget_used: Annotated[int, "approximate tokens of the text"]
+    budget_total: Annotated[int, "approximate token limit of the frame"]
+    excluded_by_filter: Annotated[int, "blocks excluded by the tags of this frame"]
 
 
 @result
 class TokenUsage:
-    llm_input_tokens: Annotated[int, "tokens that the model was given, as this server counts"]
-    llm_output_tokens: Annotated[int, "tokens that it answered"]
+    llm_input_tokens: Annotated[int, "tokens sent to the model, as counted by this server"]
+    llm_output_tokens: Annotated[int, "tokens returned by the model"]
     embedding_tokens: Annotated[int, "tokens that were embedded"]
-    llm_calls: Annotated[int, "times that the model was asked"]
-    embedding_calls: Annotated[int, "times that the embedder was asked"]
+    llm_calls: Annotated[int, "model calls"]
+    embedding_calls: Annotated[int, "embedder calls"]
 
 
 @result
 class MemoryStatus(KnowledgeResult):
-    session_active: Annotated[bool, "whether somebody has worked with this memory lately"]
-    session_hours: Annotated[float | None, "how long the session lasts; null outside of one"]
-    inbox_count: Annotated[int, "blocks that wait to be consolidated; they can be recalled"]
-    inbox_threshold: Annotated[int, "blocks in the inbox from which they are consolidated"]
-    active_count: Annotated[int, "blocks that were consolidated"]
-    archived_count: Annotated[int, "blocks that are recalled no more"]
-    total_active_hours: Annotated[float, "the clock by which blocks fade: it runs within sessions"]
-    last_consolidated: Annotated[str, "when a block was consolidated last, or never"]
+    session_active: Annotated[bool, "whether this memory was used recently"]
+    session_hours: Annotated[float | None, "duration of the session; null outside of a session"]
+    inbox_count: Annotated[int, "blocks waiting to be consolidated; they can already be recalled"]
+    inbox_threshold: Annotated[int, "number of blocks in the inbox at which consolidation starts"]
+    active_count: Annotated[int, "consolidated blocks"]
+    archived_count: Annotated[int, "archived blocks, which are not recalled"]
+    total_active_hours: Annotated[
+        float, "clock by which blocks fade, in hours; it only runs during sessions"
+    ]
+    last_consolidated: Annotated[str, "time of the last consolidation, or never"]
     health: Annotated[str, "good, or attention"]
-    suggestion: Annotated[str, "what to do"]
-    session_tokens: Annotated[TokenUsage, "what models were given and gave in this session"]
-    lifetime_tokens: Annotated[TokenUsage, "the same ever since"]
+    suggestion: Annotated[str, "recommended next action"]
+    session_tokens: Annotated[TokenUsage, "token usage of this session"]
+    lifetime_tokens: Annotated[TokenUsage, "token usage overall"]
 
 
 @result
 class IgnoredBlock:
-    id: Annotated[str, "the block that learnt nothing"]
-    reason: Annotated[Skip, "why"]
+    id: Annotated[str, "the skipped block"]
+    reason: Annotated[Skip, "reason"]
 
 
 @result
 class OutcomeReport(KnowledgeResult):
-    blocks_updated: Annotated[int, "blocks that learnt"]
-    mean_confidence_delta: Annotated[float, "how much surer they are on average"]
-    edges_reinforced: Annotated[int, "edges between them that were there"]
-    blocks_penalized: Annotated[int, "blocks that fade faster now"]
-    outcome_edges_created: Annotated[int, "edges between them that were made"]
-    skipped: Annotated[Sequence[IgnoredBlock], "blocks that learnt nothing"]
+    blocks_updated: Annotated[int, "updated blocks"]
+    mean_confidence_delta: Annotated[float, "average change of their confidence"]
+    edges_reinforced: Annotated[int, "edges between them that were reinforced"]
+    blocks_penalized: Annotated[int, "blocks that now fade faster"]
+    outcome_edges_created: Annotated[int, "edges between them that were created"]
+    skipped: Annotated[Sequence[IgnoredBlock], "skipped blocks"]
 
 
 @result
 class CurateReport(KnowledgeResult):
-    archived: Annotated[int, "blocks that had faded"]
-    edges_pruned: Annotated[int, "edges that were too weak"]
-    edges_decayed: Annotated[int, "edges that had become so by time"]
-    reinforced: Annotated[int, "the strongest blocks, which stay so"]
-    constitutional_reinforced: Annotated[int, "constitutional blocks, which stay so"]
-    total_edges_after: Annotated[int, "edges that are left"]
+    archived: Annotated[int, "blocks that were archived because they had faded"]
+    edges_pruned: Annotated[int, "edges that were removed because they were too weak"]
+    edges_decayed: Annotated[int, "edges that were removed because they had decayed"]
+    reinforced: Annotated[int, "strong blocks that were reinforced"]
+    constitutional_reinforced: Annotated[int, "constitutional blocks that were reinforced"]
+    total_edges_after: Annotated[int, "remaining edges"]
 
 
 @result
@@ -172,7 +176,7 @@ class BlockEdit(KnowledgeResult):
 @result
 class BlockRemoval(KnowledgeResult):
     block_id: Annotated[str, "the block"]
-    status: Annotated[Literal["forgotten", "already_archived"], "what became of it"]
+    status: Annotated[Literal["forgotten", "already_archived"], "the result"]
 
 
 @result
@@ -181,12 +185,12 @@ class ListedBlock:
     content: Annotated[str, "its text"]
     category: Annotated[str, "its category"]
     tags: Annotated[list[str], "its tags"]
-    created_at: Annotated[str, "when it was remembered"]
-    reinforcement_count: Annotated[int, "how often it was used"]
-    confidence: Annotated[float, "how far it can be relied on, 0 to 1"]
+    created_at: Annotated[str, "time when it was remembered"]
+    reinforcement_count: Annotated[int, "number of uses"]
+    confidence: Annotated[float, "confidence, 0 to 1"]
     status: Annotated[str, "active, inbox, or archived"]
     archive_reason: Annotated[
-        str | None, Field(exclude_if=lambda value: value is None), "why it was archived"
+        str | None, Field(exclude_if=lambda value: value is None), "reason for archiving"
     ] = None
 
 
@@ -197,9 +201,9 @@ class BlockList(KnowledgeResult):
 
 @result
 class DreamHealth:
-    edge_creation_rate: Annotated[float, "edges for each block that was promoted"]
-    promotion_rate: Annotated[float, "share of blocks that were promoted"]
-    deduplication_rate: Annotated[float, "share of blocks that say what another one says"]
+    edge_creation_rate: Annotated[float, "edges per promoted block"]
+    promotion_rate: Annotated[float, "share of promoted blocks"]
+    deduplication_rate: Annotated[float, "share of duplicate blocks"]
 
 
 @result
@@ -207,118 +211,116 @@ class DreamResult(KnowledgeResult):
     _: KW_ONLY
     status: Annotated[
         Literal["done", "idle", "out_of_time"],
-        "idle when nothing waited; out_of_time when models took too long for all",
+        "idle if nothing was waiting; out_of_time if models took too long to process all",
     ]
     message: Annotated[
-        str | None, Field(exclude_if=lambda value: value is None), "that nothing waited"
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "message when nothing was waiting",
     ] = None
-    processed: Annotated[int, "blocks that were consolidated"]
-    promoted: Annotated[int, "those of them that are active now"]
-    deduplicated: Annotated[int, "those that say what an older one says, and were archived"]
-    edges_created: Annotated[int, "edges to other blocks"]
-    contradictions: Annotated[int, "pairs that cannot both be true; one of each is shown"]
-    near_duplicates: Annotated[int, "pairs that say nearly the same; one of each is shown"]
+    processed: Annotated[int, "consolidated blocks"]
+    promoted: Annotated[int, "of these, blocks that are active now"]
+    deduplicated: Annotated[int, "of these, blocks archived as duplicates of an older one"]
+    edges_created: Annotated[int, "edges created to other blocks"]
+    contradictions: Annotated[
+        int, "pairs that contradict each other; recall shows one of each pair"
+    ]
+    near_duplicates: Annotated[int, "near-duplicate pairs; recall shows one of each pair"]
     scored_by_rules: Annotated[int, "blocks that no model has judged"]
-    health: Annotated[DreamHealth | None, "how it went; null when nothing waited"]
-    inbox_remaining: Annotated[int, "blocks that still wait"]
-    curated: Annotated[bool, "whether a curation was due and done"]
+    health: Annotated[DreamHealth | None, "the result; null if nothing was waiting"]
+    inbox_remaining: Annotated[int, "blocks still waiting"]
+    curated: Annotated[bool, "whether a due curation was run"]
 
 
 @result
 class ReplacedEdge:
     from_id: Annotated[str, "one end"]
     to_id: Annotated[str, "the other end"]
-    relation_type: Annotated[str, "what it was"]
-    weight: Annotated[float, "how strong it was"]
+    relation_type: Annotated[str, "its relation"]
+    weight: Annotated[float, "its weight"]
 
 
 @result
 class ConnectionResult(KnowledgeResult):
     source_id: Annotated[str, "a block"]
     target_id: Annotated[str, "another block"]
-    relation: Annotated[str, "how they hang together"]
-    weight: Annotated[float, "how strongly, 0 to 1"]
-    action: Annotated[Action, "what was done"]
-    note: Annotated[str | None, "why they hang together"]
-    displaced_edge: Annotated[ReplacedEdge | None, "the edge that had to make room"]
+    relation: Annotated[str, "the relation"]
+    weight: Annotated[float, "weight, 0 to 1"]
+    action: Annotated[Action, "the action taken"]
+    note: Annotated[str | None, "note on why they are related"]
+    displaced_edge: Annotated[ReplacedEdge | None, "edge that was displaced"]
 
 
 @result
 class Disconnection(KnowledgeResult):
     source_id: Annotated[str, "a block"]
     target_id: Annotated[str, "another block"]
-    action: Annotated[Literal["removed", "not_found", "guarded"], "what was done"]
-    removed_relation: Annotated[str | None, "what the edge was"]
-    removed_weight: Annotated[float | None, "how strong it was"]
+    action: Annotated[Literal["removed", "not_found", "guarded"], "the action taken"]
+    removed_relation: Annotated[str | None, "relation of the edge"]
+    removed_weight: Annotated[float | None, "weight of the edge"]
 
 
 @result
 class OtherBlock:
     id: Annotated[str, "the block"]
-    content: Annotated[str, "how its text begins; empty when it was forgotten"]
+    content: Annotated[str, "beginning of its text; empty if it was forgotten"]
     status: Annotated[str, "active, inbox, or archived"]
 
 
 @result
 class BlockEdge:
     block: Annotated[OtherBlock, "the block at the other end"]
-    relation: Annotated[str, "how the two hang together"]
-    weight: Annotated[float, "how strongly, 0 to 1"]
-    origin: Annotated[str, "who found it: similarity, outcome or agent"]
-    reinforcements: Annotated[int, "how often both were shown together"]
-    note: Annotated[str, "why they hang together, as it was stated"]
+    relation: Annotated[str, "the relation"]
+    weight: Annotated[float, "weight, 0 to 1"]
+    origin: Annotated[str, "origin: similarity, outcome or agent"]
+    reinforcements: Annotated[int, "how often both blocks were shown together"]
+    note: Annotated[str, "note on why they are related"]
 
 
 @result
 class BlockConflict:
-    block: Annotated[
-        OtherBlock, "the block that cannot be true beside this one, or says nearly the same"
-    ]
-    kind: Annotated[Literal["contradiction", "near_duplicate"], "which of both"]
-    score: Annotated[float, "how surely, 0 to 1"]
-    found_at: Annotated[str, "when that was found"]
+    block: Annotated[OtherBlock, "the block that contradicts this one, or says nearly the same"]
+    kind: Annotated[Literal["contradiction", "near_duplicate"], "kind of conflict"]
+    score: Annotated[float, "confidence of this finding, 0 to 1"]
+    found_at: Annotated[str, "time of this finding"]
 
 
 @result
 class BlockDetails:
     id: Annotated[str, "the block"]
-    content: Annotated[str, "its text; empty when it was forgotten"]
-    cue: Annotated[str, "the situation in which it is to be recalled"]
+    content: Annotated[str, "its text; empty if it was forgotten"]
+    cue: Annotated[str, "cue: the situation in which to recall it"]
     category: Annotated[str, "its category"]
     tags: Annotated[list[str], "its tags"]
-    tier: Annotated[DecayTier, "how lasting it is"]
+    tier: Annotated[DecayTier, "tier: how long it lasts"]
     status: Annotated[
-        Literal["inbox", "active", "archived"], "whether it is recalled: archived is not"
+        Literal["inbox", "active", "archived"], "status; archived blocks are not recalled"
     ]
     archive_reason: Annotated[
-        Literal["decayed", "superseded", "forgotten"] | None, "why it was archived"
+        Literal["decayed", "superseded", "forgotten"] | None, "reason for archiving"
     ]
-    superseded_by: Annotated[OtherBlock | None, "the block that stands for it now"]
-    supersedes: Annotated[list[OtherBlock], "the blocks for which it stands"]
-    created_at: Annotated[str, "when it was remembered"]
-    scored_by: Annotated[str, "who judged it: rules, or a model; empty when nobody has"]
+    superseded_by: Annotated[OtherBlock | None, "block that replaced it"]
+    supersedes: Annotated[list[OtherBlock], "blocks that it replaced"]
+    created_at: Annotated[str, "time when it was remembered"]
+    scored_by: Annotated[str, "judge: rules, or a model; empty if not judged yet"]
     alignment: Annotated[
-        float | None, "how well it fits who the agent is, 0 to 1; null when nobody judged"
+        float | None, "alignment with the agent's identity, 0 to 1; null if not judged"
     ]
-    confidence: Annotated[float, "how far it can be relied on: alpha in alpha + beta"]
-    alpha: Annotated[float, "what speaks for it"]
-    beta: Annotated[float, "what speaks against it"]
-    evidence: Annotated[float, "the weight of all outcomes that were told of it"]
-    outcomes: Annotated[
-        list[BlockOutcome], "how it went when it was used, the latest first, 50 at the most"
-    ]
-    reinforcement_count: Annotated[int, "how often it was used"]
+    confidence: Annotated[float, "confidence: alpha / (alpha + beta)"]
+    alpha: Annotated[float, "alpha: evidence for it"]
+    beta: Annotated[float, "beta: evidence against it"]
+    evidence: Annotated[float, "total weight of the outcomes recorded for it"]
+    outcomes: Annotated[list[BlockOutcome], "recorded outcomes, newest first, at most 50"]
+    reinforcement_count: Annotated[int, "number of uses"]
     decay_per_h: Annotated[
-        float, "lambda: what is left after h active hours unused is exp(-lambda h)"
+        float, "decay rate lambda: after h active hours without use, exp(-lambda h) is left"
     ]
-    reinforced_h: Annotated[float, "when it was used last, on the clock of active hours"]
-    now_h: Annotated[float, "that clock now"]
-    left: Annotated[float, "what has not faded of it now, 0 to 1"]
+    reinforced_h: Annotated[float, "time of the last use, on the clock of active hours"]
+    now_h: Annotated[float, "current time on that clock"]
+    left: Annotated[float, "the part that has not faded, 0 to 1"]
     faded_h: Annotated[
-        float, "when it will have faded so far that it may be archived, on the same clock"
+        float, "time at which it will have faded enough to be archived, on the same clock"
     ]
-    degree: Annotated[float, "the weights of all its edges together"]
-    edges: Annotated[
-        list[BlockEdge], "what it hangs together with, the strongest first, 50 at the most"
-    ]
-    conflicts: Annotated[list[BlockConflict], "what it does not go together with, the surest first"]
+    degree: Annotated[float, "total weight of its edges"]
+    edges: Annotated[list[BlockEdge], "its edges, strongest first, at most 50"]
+    conflicts: Annotated[list[BlockConflict], "its conflicts, surest first"]

@@ -24,7 +24,7 @@ from memsvc.styles.passage_search import EntrySearch
 GUIDE: Final = Guide(
     name="memsvc:knowledge",
     title="Learn from your own work",
-    description="How to remember, recall and weigh what an agent learns.",
+    description="How to remember, recall and rate what an agent learns.",
     tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
     text=package_text(__package__, "knowledge_guide.md"),
 )

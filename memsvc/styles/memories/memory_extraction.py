@@ -116,23 +116,24 @@ class MemoryExtraction:
         metadata: Annotated[
             CheckedMetadata,
             Field(default_factory=dict),
-            "kept with what this adds, such as session_id and source",
+            "stored with new memories, such as session_id and source",
         ],
         *,
-        agent_id: Annotated[AgentId, "kept in the metadata"] = None,
-        run_id: Annotated[AgentId, "kept in the metadata"] = None,
-        infer: Annotated[bool, "false: texts are kept as they are"] = True,
+        agent_id: Annotated[AgentId, "stored in the metadata"] = None,
+        run_id: Annotated[AgentId, "stored in the metadata"] = None,
+        infer: Annotated[bool, "false: texts are stored unchanged"] = True,
     ) -> AddedMemories:
-        """Find what a conversation tells of a user and keep it as memories.
+        """Extract memories of a user from a conversation.
 
-        What changed is updated, what is no longer true is deleted."""
+        Changed ones are updated; ones no longer true are deleted."""
         metadata = metadata | owners_of(agent_id, run_id)
         check_size(metadata, self.options)
         if len(messages) > self.options.messages_max:
-            raise invalid(f"messages may have {self.options.messages_max} items at the most")
+            raise invalid(f"messages are limited to {self.options.messages_max} items")
         if sum(len(item.content) for item in messages) > self.options.conversation_chars_max:
             raise payload_too_large(
-                f"messages may have {self.options.conversation_chars_max} characters together",
+                "the messages of one call are limited to"
+                f" {self.options.conversation_chars_max} characters in total",
                 recovery="send them in several calls",
             )
         if not infer:
@@ -144,7 +145,7 @@ class MemoryExtraction:
             return await self._add_by_model(scope, user_id, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
-                "memories are found by rules: the daily budget of model requests is used up",
+                "memories are extracted by rules: the daily budget of model calls is used up",
                 project=scope.project,
             )
             return await self._add_by_rules(scope, user_id, messages, metadata)
@@ -206,9 +207,9 @@ class MemoryExtraction:
         texts = [text for text in (" ".join(one.split()) for one in spoken) if text]
         if not all(map(memory_changes.is_valid_memory, texts)):
             raise invalid(
-                f"a text to be kept as it is may have {memory_changes.TEXT_BYTES_MAX} bytes at the"
-                " most and must not look like a password or key",
-                recovery="shorten it, or leave infer out",
+                f"a text stored unchanged is limited to {memory_changes.TEXT_BYTES_MAX}"
+                " bytes and must not look like a password or key",
+                recovery="shorten it, or omit infer",
             )
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
@@ -381,7 +382,7 @@ class MemoryExtraction:
             ) from error
         except InvalidAnswerError as error:
             raise _unavailable(
-                error_message, "the model's answer is not the JSON that it was asked for"
+                error_message, "the model's answer is not the requested JSON"
             ) from error
 
 

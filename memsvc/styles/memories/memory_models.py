@@ -60,7 +60,7 @@ class MemoryMessage(BaseModel):
 def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata; INVALID_ARGUMENT where a database could not store it."""
     if not _is_valid_json(value):
-        raise invalid("metadata must not hold NUL characters")
+        raise invalid("metadata must not contain NUL characters")
     return value
 
 
@@ -81,7 +81,7 @@ def _is_valid_json(value: Any) -> bool:
 def check_size(metadata: dict[str, Any] | None, options: MemoriesOptions) -> None:
     """Raise INVALID_ARGUMENT for more metadata than may be kept with a memory."""
     if metadata and len(orjson.dumps(metadata)) > options.metadata_bytes_max:
-        raise invalid(f"metadata may have {options.metadata_bytes_max} bytes at the most")
+        raise invalid(f"metadata is limited to {options.metadata_bytes_max} bytes")
 
 
 def owners_of(agent_id: str | None, run_id: str | None) -> dict[str, str]:
@@ -126,7 +126,7 @@ MemoryId = Annotated[
     str,
     Field(min_length=1, max_length=64),
     AfterValidator(partial(check_identifier, name="memory_id")),
-    "which memory",
+    "id of the memory",
 ]
 Metadata = Annotated[dict[str, Any], WithJsonSchema(_OBJECT)]
 CheckedMetadata = Annotated[Metadata, AfterValidator(checked_metadata)]
@@ -135,24 +135,24 @@ MemoryText = Annotated[
     str,
     Field(max_length=TEXT_CHARS_MAX),
     AfterValidator(checked_text),
-    "what it says from now on",
+    "new text",
 ]
 Query = Annotated[
     str,
     Field(max_length=QUERY_CHARS_MAX),
     AfterValidator(checked_query),
-    "a question, or words to look for",
+    "question, or words to look for",
 ]
 
 
 @result
 class UserMemory:
     id: Annotated[str, "the memory"]
-    memory: Annotated[str, "what it says"]
-    user_id: Annotated[str, "whose it is"]
-    created_at: Annotated[datetime, "when it was made"]
-    updated_at: Annotated[datetime, "when it was changed last; created_at until then"]
-    metadata: Annotated[Metadata, "what the client keeps with it"]
+    memory: Annotated[str, "its text"]
+    user_id: Annotated[str, "its user"]
+    created_at: Annotated[datetime, "creation time"]
+    updated_at: Annotated[datetime, "time of the last change; created_at if unchanged"]
+    metadata: Annotated[Metadata, "metadata stored by the client"]
 
 
 @result
@@ -162,8 +162,8 @@ class FoundMemories:
 
 @result
 class MemoryDeletion:
-    success: Annotated[bool, "true: it is done"]
-    message: Annotated[str, "what was done, in words"]
+    success: Annotated[bool, "true on success"]
+    message: Annotated[str, "the result in words"]
 
 
 @result
@@ -171,20 +171,20 @@ class AddedMemory:
     __pydantic_config__ = ConfigDict()
 
     id: Annotated[str, "the memory"]
-    memory: Annotated[str, 'what it says now; "" when it was deleted']
-    event: Annotated[Event, "what was done"]
+    memory: Annotated[str, 'its text; "" if it was deleted']
+    event: Annotated[Event, "the action"]
 
 
 @result
 class AddedMemories:
     results: Annotated[
-        list[AddedMemory], "what was done, in order; nothing of what was known already"
+        list[AddedMemory], "changes in order; nothing for facts that were already known"
     ]
-    message: Annotated[str, "how many were added, in words"]
+    message: Annotated[str, "number of added memories, in words"]
     unplaced: Annotated[
         list[str] | None,
         Field(exclude_if=lambda value: value is None),
-        "facts that the model found and did not place: they may be known already",
+        "extracted facts that the model did not assign; they may be known already",
     ] = None
 
 
@@ -192,14 +192,14 @@ class AddedMemories:
 class MemoryStep:
     __pydantic_config__ = ConfigDict()
 
-    event: Annotated[Event, "what was done"]
-    memory: Annotated[str, 'what it said from then on; "" when it was deleted']
-    old_memory: Annotated[str | None, "what it said before"]
-    at: Annotated[datetime, "when"]
-    origin: Annotated[str, "who found what it said: rule, model or user"]
-    session_id: Annotated[str, 'in which session, where metadata told that; else ""']
+    event: Annotated[Event, "the action"]
+    memory: Annotated[str, 'text after the change; "" if it was deleted']
+    old_memory: Annotated[str | None, "text before the change"]
+    at: Annotated[datetime, "time"]
+    origin: Annotated[str, "origin of the text: rule, model or user"]
+    session_id: Annotated[str, 'session given in the metadata; otherwise ""']
 
 
 @result
 class MemoryHistory:
-    results: Annotated[list[MemoryStep], "what became of it, oldest first"]
+    results: Annotated[list[MemoryStep], "changes, oldest first"]

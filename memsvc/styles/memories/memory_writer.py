@@ -289,8 +289,9 @@ class MemoryWriter:
                 and await memories.count_current(tx, user_index.index_id) + more > self.per_user_max
             ):
                 raise quota_exceeded(
-                    f"a user may have {self.per_user_max} memories",
-                    recovery="delete some, or raise memories.per_user_max",
+                    f"a user is limited to {self.per_user_max} memories",
+                    recovery="delete some memories, or ask the operator to raise"
+                    " memories.per_user_max",
                 )
         statements = [
             StatementWithExpiry(one.statement, None)
@@ -338,6 +339,6 @@ class MemoryWriter:
         await tx.lock(index_lock(ALL_USERS))
         if await memories.users(tx, limit=self.users_max) >= self.users_max:
             raise quota_exceeded(
-                f"a project may have memories of {self.users_max} users",
-                recovery="purge users who are gone, or raise memories.users_max",
+                f"a project is limited to memories of {self.users_max} users",
+                recovery="purge former users, or ask the operator to raise memories.users_max",
             )

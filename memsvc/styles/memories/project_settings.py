@@ -59,26 +59,24 @@ class EffectiveSettings:
     memoryEnabled: Annotated[bool, "whether clients should use memories"]  # noqa: N815
     decayDays: Annotated[float, "days after which a memory is hidden; 0: never"]  # noqa: N815
     searchLimit: Annotated[  # noqa: N815
-        int, "memories that a search answers with when it names no limit; 0: 100"
+        int, "default number of memories in a search; 0: 100"
     ]
 
 
 @result
 class SettingsChange:
-    success: Annotated[bool, "true: it is done"]
+    success: Annotated[bool, "true on success"]
 
 
 @result
 class ExtractionPrompt:
-    prompt: Annotated[str, "how a model is asked for the facts of a conversation"]
-    isCustom: Annotated[bool, "whether that is the project's own way"]  # noqa: N815
+    prompt: Annotated[str, "prompt that asks a model for the facts of a conversation"]
+    isCustom: Annotated[bool, "whether the project has its own prompt"]  # noqa: N815
 
 
 @result
 class DefaultPrompt:
-    prompt: Annotated[
-        str, "how a model is asked from now on, as in every project without a way of its own"
-    ]
+    prompt: Annotated[str, "default prompt, which applies to projects without their own"]
 
 
 @frozen
@@ -115,7 +113,7 @@ class ProjectSettings:
         self,
         scope: Scope,
         memoryEnabled: Annotated[  # noqa: N803
-            bool | None, "whether clients should use memories; true if not given"
+            bool | None, "whether clients should use memories; default true"
         ] = None,
         decayDays: Annotated[  # noqa: N803
             float | None,
@@ -123,10 +121,10 @@ class ProjectSettings:
             "days after which a memory is hidden; 0: never",
         ] = None,
         searchLimit: Annotated[  # noqa: N803
-            SearchLimit, "memories that a search answers with"
+            SearchLimit, "default number of search results"
         ] = None,
     ) -> SettingsChange:
-        """Set the settings of a project; what is not given is the server's."""
+        """Set a project's settings; omitted ones return to the server's defaults."""
         settings: dict[str, Any] = {
             "memoryEnabled": memoryEnabled,
             "decayDays": decayDays,
@@ -140,7 +138,7 @@ class ProjectSettings:
 
     @memory_tool("memories_get_prompt", title="Read the extraction prompt", needs=Permission.READ)
     async def prompt(self, scope: Scope) -> ExtractionPrompt:
-        """Read how a model is asked for the facts of a conversation."""
+        """Read the prompt that asks a model for the facts of a conversation."""
         async with self.database.begin_read(scope) as tx:
             custom = (await memories.read_settings(tx)).prompt
         return ExtractionPrompt(custom or EXTRACTION, custom is not None)
@@ -157,16 +155,16 @@ class ProjectSettings:
         prompt: Annotated[
             str,
             Field(max_length=20_000),
-            "the request; {conversation} stands where the messages go",
+            "the prompt; {conversation} is replaced by the messages",
         ],
     ) -> SettingsChange:
-        """Set how a model is asked for the facts of a conversation."""
+        """Set the prompt that asks a model for the facts of a conversation."""
         if prompt.count(CONVERSATION) != 1:
             raise invalid(
-                f"prompt must hold {CONVERSATION} once: the conversation is put in its place"
+                f"prompt must contain {CONVERSATION} once, where the conversation is inserted"
             )
         if "\x00" in prompt:
-            raise invalid("prompt must not hold NUL characters")
+            raise invalid("prompt must not contain NUL characters")
         async with self.database.begin(scope) as tx:
             await memories.set_prompt(tx, prompt)
         return SettingsChange(True)
@@ -178,7 +176,7 @@ class ProjectSettings:
         idempotent=True,
     )
     async def reset_prompt(self, scope: Scope) -> DefaultPrompt:
-        """Reset how a model is asked for facts."""
+        """Restore the default prompt for extracting facts."""
         async with self.database.begin(scope) as tx:
             await memories.set_prompt(tx, None)
         return DefaultPrompt(EXTRACTION)

@@ -160,7 +160,7 @@ class UserMemories:
         query: Query,
         limit: Annotated[
             SearchLimit,
-            "memories at the most; default: the project's searchLimit (5), 0: 100",
+            "maximum number; default: the project's searchLimit (5), 0: 100",
         ] = None,
         agent_id: Annotated[AgentId, "only its memories"] = None,
         run_id: Annotated[AgentId, "only its memories"] = None,
@@ -186,7 +186,7 @@ class UserMemories:
         limit: Annotated[
             int,
             Field(ge=0, le=LIST_LIMIT_MAX),
-            "memories at the most; 0: 100",
+            "maximum number; 0: 100",
         ] = LIST_LIMIT,
         agent_id: Annotated[AgentId, "only its memories"] = None,
         run_id: Annotated[AgentId, "only its memories"] = None,
@@ -220,15 +220,13 @@ class UserMemories:
         user_id: UserId,
         memory_id: MemoryId,
         memory: MemoryText,
-        metadata: Annotated[
-            CheckedMetadata | None, "what to keep with it instead; unchanged if not given"
-        ] = None,
+        metadata: Annotated[CheckedMetadata | None, "new metadata; default: unchanged"] = None,
     ) -> UserMemory:
         """Change one memory of a user. Its history keeps the earlier text."""
         check_size(metadata, self.options)
         now, user_index = self.clock.now(), index_for(user_id)
         if is_secret(memory, memory):
-            raise invalid("memory looks like a password, key or number that must not be kept")
+            raise invalid("memory looks like a password, key or number that must not be stored")
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             old = await _find(tx, user_index, memory_id)
             evidence = evidence_of(
@@ -241,7 +239,7 @@ class UserMemories:
                 await memories.describe(tx, user_index.index_id, memory_id, metadata)
             return _user_memory(await _find(tx, user_index, memory_id), user_id)
 
-    @memory_tool("memories_history", title="Tell a memory's history", needs=Permission.READ)
+    @memory_tool("memories_history", title="Show a memory's history", needs=Permission.READ)
     async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
         """Return a memory's earlier texts, who wrote them, and when it was deleted."""
         async with self.database.begin_read(scope) as tx:
@@ -252,7 +250,7 @@ class UserMemories:
 
     @deletion_tool("memories_delete", title="Delete a memory")
     async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
-        """Delete one memory of a user. Its history still tells what it said."""
+        """Delete one memory of a user. Its history keeps the text."""
         now, user_index = self.clock.now(), index_for(user_id)
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]
@@ -261,7 +259,7 @@ class UserMemories:
 
     @deletion_tool("memories_delete_all", title="Delete all memories")
     async def delete_all(self, scope: Scope, user_id: UserId) -> MemoryDeletion:
-        """Delete all memories of a user, hidden ones too."""
+        """Delete all memories of a user, including hidden ones."""
         user_index, total = index_for(user_id), 0
         while True:
             async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:

@@ -120,7 +120,7 @@ class TreeUpdate:
         removed = list(self._removed(descendants))
         if self._links.keys() & set(removed):
             raise invalid_content(
-                "Error: content: a document that is given a text would be removed",
+                "Error: content: a document with a new text would be removed",
             )
         self._check_depth(descendants, depth_max)
         made = {one: initial(one) for one in created}
@@ -247,6 +247,6 @@ def _reject_link(
 def _check_depth(link: str, depth: int, depth_max: int) -> None:
     if depth > depth_max:
         raise invalid_content(
-            f"Error: content: the tree may be {depth_max} levels deep below the root",
+            f"Error: content: the tree is limited to {depth_max} levels below the root",
             details={"link": link},
         )

@@ -218,34 +218,30 @@ writing_tool = partial(notebook_tool, needs=Permission.WRITE, text_member="text"
 
 @result
 class DocumentWrite:
-    text: Annotated[str, "Succeeded, and what was created or removed with it, a line each"]
+    text: Annotated[str, "Succeeded, and one line for each created or removed document"]
     id: Annotated[str, "the document"]
-    created: Annotated[Sequence[str], "documents that were made, as they are linked now"]
-    removed: Annotated[Sequence[str], "documents that were removed, as nothing links them any more"]
-    version: Annotated[str, "the version that the document is at now"]
-    note: Annotated[str | None, "whether the document is very long, or texts are lost"] = None
+    created: Annotated[Sequence[str], "created documents, which are linked now"]
+    removed: Annotated[Sequence[str], "removed documents, which are no longer linked"]
+    version: Annotated[str, "version of the document after the call"]
+    note: Annotated[str | None, "warning if the document is very long or texts are lost"] = None
 
 
 @result
 class DocumentPart:
-    id: Annotated[str, "the new document"]
-    size_bytes: Annotated[int, "how much it holds"]
+    id: Annotated[str, "id of the new document"]
+    size_bytes: Annotated[int, "size in bytes"]
     beginning: Annotated[str, "its first characters"]
 
 
 @result
 class DocumentSplit:
-    text: Annotated[str, "what was done, or would be"]
+    text: Annotated[str, "the result or the preview, in words"]
     id: Annotated[str, "the document"]
-    applied: Annotated[bool, "whether it was cut up"]
-    content: Annotated[
-        str, "what the document holds then: what belongs to no part, and links to the parts"
-    ]
-    parts: Annotated[list[DocumentPart], "the documents below it that its parts become"]
-    created: Annotated[Sequence[str], "documents that were made"]
-    version: Annotated[
-        str | None, "the version that the document is at now, when it was cut up"
-    ] = None
+    applied: Annotated[bool, "whether it was split"]
+    content: Annotated[str, "the remaining text of the document, with links to the parts"]
+    parts: Annotated[list[DocumentPart], "new documents, one for each part"]
+    created: Annotated[Sequence[str], "created documents"]
+    version: Annotated[str | None, "version of the document after the split"] = None
 
 
 @frozen
@@ -283,16 +279,16 @@ class NotebookDocuments:
         scope: Scope,
         *,
         id_: DocumentId = ROOT,
-        content: Annotated[str, "its whole new text, in Markdown"],
+        content: Annotated[str, "its full new text, in Markdown"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Replace all that a document of the notebook holds.
+        """Replace the text of a document of the notebook.
 
-        Without id, it is the root, which should hold all that matters most. The document must
-        exist. Only [[id]] in the text of another document makes one: each is linked by exactly
-        one other, and those below it never link back. One that nothing links any more is removed
-        with all below it; restore_document, with the version that linked it, brings them back.
-        Split out only topics that are too large, and keep the tree shallow."""
+        Default: the root, which should hold what matters most. The document must exist; only [[id]]
+        in another document's text creates one. Each is linked by exactly one other, without cycles.
+        One that nothing links any more is removed with all below it; restore_document, with the
+        version that linked it, brings them back. Split out only topics that are too large; keep the
+        tree shallow."""
         document = checked_id(id_)
         self.writer.check_size(content)
         async with self.writer.begin_write(scope) as tx:
@@ -307,12 +303,12 @@ class NotebookDocuments:
         *,
         id_: DocumentId = ROOT,
         old_text: Annotated[str, Field(min_length=1), "the text to replace"],
-        new_text: Annotated[str, "the text in its place"],
+        new_text: Annotated[str, "its replacement"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
         """Replace a text that occurs exactly once in a document of the notebook.
 
-        Links make and remove documents as with update_document."""
+        Links create and remove documents as in update_document."""
         document = checked_id(id_)
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document, expected_version)
@@ -320,9 +316,9 @@ class NotebookDocuments:
             count = _count_matches(text, old_text)
             if count != 1:
                 raise invalid(
-                    "Error: old_text: must stand in the document exactly once, and stands there"
+                    "Error: old_text: must occur exactly once in the document, and occurs"
                     f" {count} times",
-                    recovery="read the document, and copy more of what is around it"
+                    recovery="read the document, and include more of the surrounding text"
                     if count
                     else "read the document",
                     details={"id": document, "count": count},
@@ -340,26 +336,26 @@ class NotebookDocuments:
         self,
         scope: Scope,
         id_: Annotated[str, "the document"],
-        parent: Annotated[str | None, "the document to put it below"] = None,
+        parent: Annotated[str | None, "its new parent"] = None,
         old_parent_content: Annotated[
-            str | None, "new text of the old parent; default: the same without the link"
+            str | None, "new text of the old parent; default: without the link"
         ] = None,
         new_parent_content: Annotated[
-            str | None, "new text of the new parent; default: the same and the link"
+            str | None, "new text of the new parent; default: with the link added"
         ] = None,
-        new_id: Annotated[str | None, "its id from now on"] = None,
+        new_id: Annotated[str | None, "its new id"] = None,
     ) -> DocumentWrite:
-        """Put a document, with all below it, below another one, rename it, or both.
+        """Move a document, with all below it, to another parent, rename it, or both.
 
-        The link to it moves to the end of the other, or is mended. Its history stays."""
+        The link to it moves to the end of the new parent, or is updated. Its history stays."""
         document = checked_id(id_)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
         if parent is None and (new_id is None or old_parent_content or new_parent_content):
-            raise invalid("Error: parent: is missing", recovery="give a parent, or else a new_id")
+            raise invalid("Error: parent: is missing", recovery="pass parent, new_id or both")
         new = document if new_id is None else document_id(new_id)
         if new is None:
-            raise invalid("Error: new_id: is none", details={"id": str(new_id)[:128]})
+            raise invalid("Error: new_id: is not a document id", details={"id": str(new_id)[:128]})
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document)
             if new != document:
@@ -380,8 +376,8 @@ class NotebookDocuments:
         if old == new_parent:
             if old_content is not None or new_content is not None:
                 raise invalid(
-                    "Error: parent: the document is there already; update_document changes"
-                    " its parent"
+                    "Error: parent: is already the parent; use update_document to change"
+                    " the parent's text"
                 )
             return Changed((), (), {})
         files_by_id = {one: await self.writer.find(tx, one) for one in (old, new_parent)}
@@ -403,9 +399,9 @@ class NotebookDocuments:
         self,
         scope: Scope,
         id_: DocumentId = ROOT,
-        apply: Annotated[bool, "split it, instead of saying how"] = False,
+        apply: Annotated[bool, "split it now"] = False,
     ) -> DocumentSplit:
-        """Say how to split a document of the notebook at headings or paragraphs; or apply it."""
+        """Preview how a document of the notebook would be split at headings, or split it."""
         document = checked_id(id_)
         if not apply:
             text = (await self.reader.read(scope, document)).text
@@ -433,8 +429,8 @@ class NotebookDocuments:
     ) -> DocumentWrite:
         """Restore a document of the notebook to a version of document_history.
 
-        What it linked then and was removed comes back with it, as it was then. To restore a removed
-        document alone, link it again first."""
+        Removed documents that it linked are restored with it, as they were then. To restore a
+        removed document alone, link it again first."""
         document = checked_id(id_)
         async with self.writer.begin_write(scope, long_running=True) as tx:
             file = await self.writer.find(tx, document, expected_version)
@@ -446,7 +442,7 @@ class NotebookDocuments:
             empty = [one for one in changed.created if one not in texts]
             if not empty:
                 return written
-            note = "no text is kept any more of: " + ", ".join(empty)
+            note = "the texts of these documents are no longer kept: " + ", ".join(empty)
             return replace(written, text=f"{written.text}\nNote: {note}", note=note)
 
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
@@ -475,10 +471,10 @@ class NotebookDocuments:
         """
         for name, text in texts.items():
             if document_id(name) != name:
-                raise invalid("Error: id: is none", details={"id": name[:128]})
+                raise invalid("Error: id: is not a document id", details={"id": name[:128]})
             self.writer.check_size(text)
         if ROOT not in texts:
-            raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
+            raise invalid("Error: root: not found", recovery="create the root document, root.md")
         tree = build_tree(texts, depth_max=self.writer.options.depth_max)
         await self.writer.create(scope, tree)
         stored = tuple(name for name in tree.nodes if name in texts)
@@ -498,9 +494,7 @@ class NotebookDocuments:
             lines.append("Removed: " + ", ".join(changed.removed))
         note = None
         if size_bytes > self.writer.options.oversized_bytes:
-            note = (
-                f"this document holds {size_bytes} bytes; split_document says how it can be cut up"
-            )
+            note = f"this document has {size_bytes} bytes; split_document shows how to split it"
             lines.append("Note: " + note)
         return DocumentWrite(
             "\n".join(lines), document, changed.created, changed.removed, version, note
@@ -513,12 +507,15 @@ def _split(
     """Return a split, or the suggestion of one, of which nothing is changed."""
     sizes = {name: len(text.encode()) for name, text in parts.items()}
     if not parts:
-        text = "Nothing to split: it has no two headings of one level, and is not too long"
+        text = (
+            "Nothing to split: the document has no two headings of the same level and is"
+            " not too long"
+        )
     elif changed is not None:
         text = "Succeeded\nCreated: " + ", ".join(changed.created)
     else:
         lines = "".join(f"- {name}: {size} bytes\n" for name, size in sizes.items())
-        text = f"It would be cut into these documents:\n{lines}and hold:\n\n{left}"
+        text = f"It would be split into these documents:\n{lines}leaving this text:\n\n{left}"
     return DocumentSplit(
         text,
         document,
@@ -555,8 +552,8 @@ def _taken_out(text: str, document: str) -> str:
     left = without_links(text, {document})
     if links(left) != tuple(link for link in links(text) if link != document):
         raise invalid_content(
-            "Error: id: its link cannot be taken out of the old parent by itself",
-            recovery="give old_parent_content",
+            "Error: id: its link cannot be removed from the old parent automatically",
+            recovery="pass old_parent_content",
         )
     return left
 
@@ -569,9 +566,9 @@ async def _check_links(tx: Tx, text: str, file: File) -> None:
     added = next((link for link in found if link not in present), None)
     if added is not None:
         raise invalid_content(
-            f"Error: content: a link may have {IDENTIFIER_BYTES_MAX} bytes, and one has"
+            f"Error: content: a link is limited to {IDENTIFIER_BYTES_MAX} bytes, and one has"
             f" {len(added.encode(errors='replace'))}",
-            recovery="shorten it; text that is no link needs a blank within its brackets",
+            recovery="shorten it; to write brackets that are not a link, put a space inside them",
             details={"link": added[:IDENTIFIER_BYTES_MAX]},
         )
 

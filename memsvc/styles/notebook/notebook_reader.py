@@ -107,10 +107,10 @@ HISTORY_LIMIT_MAX: Final = 200
 @result
 class NotebookDocument:
     id: Annotated[str, "the document"]
-    text: Annotated[str, "all it holds, in Markdown"]
+    text: Annotated[str, "its full text, in Markdown"]
     version: Annotated[
         str | None,
-        "expected_version of the tools that write; null while nobody has written the notebook",
+        "expected_version of the tools that write; null if the notebook was never written",
     ]
 
 
@@ -118,24 +118,24 @@ class NotebookDocument:
 class NotebookTreeText:
     text: Annotated[
         str,
-        "the tree in YAML: a document is a string, or a key over the list of those below it",
+        "the tree in YAML: a document is a string, or a key above the documents below it",
     ]
-    documents: Annotated[int, "how many documents there are"]
+    documents: Annotated[int, "number of documents"]
 
 
 @result
 class DocumentVersion:
-    version: Annotated[str, "what read_document and restore_document take"]
-    size_bytes: Annotated[int, "how much it held"]
-    created_at: Annotated[datetime, "when that was written"]
+    version: Annotated[str, "version, for read_document and restore_document"]
+    size_bytes: Annotated[int, "size in bytes"]
+    created_at: Annotated[datetime, "time when it was written"]
 
 
 @result
 class DocumentHistory:
     versions: Annotated[
-        list[DocumentVersion], "newest first; what the document is now is none of them"
+        list[DocumentVersion], "past versions, newest first, without the current one"
     ]
-    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
 @result
@@ -144,12 +144,12 @@ class FoundPassage:
     text: Annotated[str, "the passage"]
     start_bytes: Annotated[int, "where it begins in the document"]
     end_bytes: Annotated[int, "where it ends"]
-    score: Annotated[float, "how well it fits; greater is better"]
+    score: Annotated[float, "relevance; higher is better"]
 
 
 @result
 class FoundPassages:
-    passages: Annotated[list[FoundPassage], "best first"]
+    passages: Annotated[list[FoundPassage], "passages, best first"]
 
 
 @frozen
@@ -169,14 +169,11 @@ class NotebookReader:
         self,
         scope: Scope,
         id_: DocumentId = ROOT,
-        version: Annotated[
-            Version | None, "what it was at this version, from document_history"
-        ] = None,
+        version: Annotated[Version | None, "read this version, from document_history"] = None,
     ) -> NotebookDocument:
-        """Read one Markdown document of the notebook.
+        """Read a Markdown document of the notebook.
 
-        Without id it is the root: read it first, and always. [[id]] in a text links the document
-        id below it."""
+        Default: the root; always read it first. [[id]] in a text links the document id below it."""
         document = checked_id(id_)
         async with self.writer.database.begin_read(scope) as tx:
             if version is not None:
@@ -201,7 +198,7 @@ class NotebookReader:
         text_member="text",
     )
     async def tree(self, scope: Scope) -> NotebookTreeText:
-        """Show the ids of all documents of the notebook as a tree in YAML, from the root down."""
+        """Show the ids of all documents of the notebook as a YAML tree, from the root down."""
         async with self.writer.database.begin_read(scope) as tx:
             nodes = await document_tree.read_all(tx, INDEX_NAME)
         nodes = nodes or dict(self.writer.initial_tree().nodes)
@@ -214,9 +211,9 @@ class NotebookReader:
         self,
         scope: Scope,
         query: Annotated[str, "words, or a question"],
-        limit: Annotated[int | None, Field(ge=1, le=100), "passages at the most"] = None,
+        limit: Annotated[int | None, Field(ge=1, le=100), "maximum number of passages"] = None,
     ) -> FoundPassages:
-        """Find passages of the notebook's documents that answer a question or hold some words."""
+        """Find passages in the notebook's documents by words or by a question."""
         cited = await self.passages(scope, query, limit or self.writer.options.search_limit)
         return FoundPassages(
             [
@@ -236,13 +233,13 @@ class NotebookReader:
         scope: Scope,
         id_: DocumentId = ROOT,
         limit: Annotated[
-            int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"
+            int, Field(ge=1, le=HISTORY_LIMIT_MAX), "maximum number of versions"
         ] = HISTORY_LIMIT,
-        cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
+        cursor: Annotated[Version | None, "next_cursor of the previous page"] = None,
     ) -> DocumentHistory:
-        """List what a document of the notebook was before, newest first, also after it was removed.
+        """List past versions of a document of the notebook, newest first, even if it was removed.
 
-        read_document with a version shows it; restore_document brings it back."""
+        read_document shows a version; restore_document restores it."""
         document = checked_id(id_)
         path = path_of(document)
         async with self.writer.database.begin_read(scope) as tx:
@@ -318,5 +315,5 @@ async def _past_state(tx: Tx, document: str, version: str) -> versions.FileState
 def _no_version(argument: str) -> MemsvcError:
     return not_found(
         f"Error: {argument}: not found",
-        recovery="see document_history for the versions that are kept",
+        recovery="list the versions that are kept with document_history",
     )

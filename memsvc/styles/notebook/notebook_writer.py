@@ -57,9 +57,7 @@ FORGET_INLINE_MAX: Final = 16
 """Documents whose entries are removed in the call that removes them; a job does more."""
 CHUNKS_PER_STEP: Final = 128
 DOCUMENTS_PER_STEP: Final = 250
-_CHANGED: Final = (
-    "Error: expected_version: the document has changed; read it again before you write it"
-)
+_CHANGED: Final = "Error: expected_version: the document has changed; read it again before writing"
 
 DocumentId = Annotated[str, "the document; root is the main one"]
 notebook_tool = partial(
@@ -112,8 +110,8 @@ class NotebookWriter:
         if path not in found:
             raise missing_document(
                 document,
-                recovery="link it as [[id]] in the document that it should be below; if it was"
-                " removed, restore_document with the version that linked it brings it back",
+                recovery="add [[id]] to the text of its parent document; if the document was"
+                " removed, use restore_document with the version that linked it",
             )
         if expected_version is not None and found[path].version != expected_version:
             raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
@@ -128,10 +126,9 @@ class NotebookWriter:
         content = text.encode()
         if len(content) > self.options.document_bytes_max:
             raise payload_too_large(
-                f"Error: content: a document may hold {self.options.document_bytes_max} bytes at"
-                " the most",
-                recovery="move parts of it to documents of their own, each with a [[link]] in its"
-                " place",
+                f"Error: content: a document is limited to {self.options.document_bytes_max} bytes",
+                recovery="move parts of it to separate documents, and put a [[link]] in place of"
+                " each",
             )
         return content
 
@@ -178,7 +175,7 @@ class NotebookWriter:
         """
         nodes = await document_tree.find(tx, INDEX_NAME, [document, new_id])
         if new_id in nodes:
-            raise already_exists("Error: new_id: is taken already", details={"id": new_id})
+            raise already_exists("Error: new_id: already exists", details={"id": new_id})
         node, now = nodes[document], self.clock.now()
         parent = node.parent or ROOT
         near = await document_tree.find(tx, INDEX_NAME, [parent, *node.children])
@@ -205,7 +202,7 @@ class NotebookWriter:
         linked = dict(zip(texts, await map_in_thread(list(texts.values()), links), strict=True))
         known, parents = await document_tree.with_ancestors(tx, INDEX_NAME, linked)
         for document in known.keys() - existing:
-            raise already_exists("Error: id: is taken already", details={"id": document})
+            raise already_exists("Error: id: already exists", details={"id": document})
         before = {child for node in known.values() for child in node.children}
         added = {link for targets in linked.values() for link in targets} - before - known.keys()
         found = await document_tree.find(tx, INDEX_NAME, added) if added else {}
@@ -229,9 +226,8 @@ class NotebookWriter:
     def _check_count(self, documents_: int) -> None:
         if documents_ > self.options.documents_max:
             raise quota_exceeded(
-                f"Error: content: a notebook may have {self.options.documents_max} documents at"
-                " the most",
-                recovery="take links to documents out that are no longer needed",
+                f"Error: content: a notebook is limited to {self.options.documents_max} documents",
+                recovery="remove links to documents that are no longer needed",
             )
 
     async def _write(
@@ -278,7 +274,7 @@ class NotebookWriter:
         """Store this tree as a new notebook; NOT_EMPTY for an existing one, QUOTA_EXCEEDED."""
         async with self.begin_write(scope, long_running=True) as tx:
             if await document_tree.count(tx, INDEX_NAME):
-                raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
+                raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook is not empty")
             await self._create(tx, tree)
             await self._embed_later(tx)
 

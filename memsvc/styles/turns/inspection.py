@@ -42,8 +42,8 @@ ROWS_A_STEP: Final = 5_000
 
 CURSOR_CHARS_MAX: Final = 700
 ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
-Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"]
-Next = Annotated[str | None, "cursor of the next page, when there is one"]
+Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the previous page"]
+Next = Annotated[str | None, "cursor of the next page, if there is one"]
 inspection_tool = partial(
     tool,
     toolset="turns",
@@ -170,25 +170,25 @@ def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
 
 @result
 class SessionList:
-    sessions: Annotated[list[ListedSession], "the latest first"]
+    sessions: Annotated[list[ListedSession], "sessions, latest first"]
     next_cursor: Next = None
 
 
 @result
 class ListedTurnItem:
     event_id: Annotated[
-        str, "the item, as in the session's event files and as the evidence of facts"
+        str, "id of the item, as in the session's event files and the evidence of facts"
     ]
     turn_id: Annotated[str, "the turn"]
-    said_at: Annotated[datetime, "when it was said"]
-    role: Annotated[str, "who it is from: user, assistant, tool and so on"]
-    speaker: Annotated[str, "the speaker's name, if it was given"]
-    text: Annotated[str, "its text, the first 4,000 characters"]
-    cut: Annotated[bool, "whether the text goes on"]
-    tokens: Annotated[int, "what it costs in a prompt"]
+    said_at: Annotated[datetime, "time when it was said"]
+    role: Annotated[str, "role: user, assistant, tool and so on"]
+    speaker: Annotated[str, "name of the speaker, if given"]
+    text: Annotated[str, "its text, at most 4,000 characters"]
+    cut: Annotated[bool, "whether the text was cut"]
+    tokens: Annotated[int, "tokens that it takes in a prompt"]
     item: Annotated[
         dict[str, Any] | None,
-        "the item as it was stored; none for one that is packed, or over 32 KB",
+        "the item as stored; null if it is archived or over 32 KB",
     ]
 
 
@@ -196,7 +196,7 @@ class ListedTurnItem:
 class TurnItemList:
     items: Annotated[
         list[ListedTurnItem],
-        "what was said, the latest first; what was forgotten is not among them",
+        "items, latest first, without forgotten ones",
     ]
     next_cursor: Next = None
 
@@ -204,41 +204,45 @@ class TurnItemList:
 @result
 class RecallCandidate:
     kind: Annotated[str, "turn, fact, insight, or chunk for a passage of a file, board or document"]
-    ref: Annotated[str, "the event, insight or passage, or the record_id of a fact"]
-    session_id: Annotated[str, "the session that it is from"]
-    turn_id: Annotated[str | None, "the turn that it is from; of a fact, in which it was said"]
-    fact_id: Annotated[str | None, "of a fact, what it is a fact about"]
-    shown: Annotated[bool, "whether the prompt had it"]
-    reason: Annotated[str | None, "why the prompt did not have it"]
-    score: Annotated[float, "what it was ranked by"]
-    parts: Annotated[dict[str, float], "what the score was made of"]
+    ref: Annotated[str, "id of the event, insight or passage, or record_id of the fact"]
+    session_id: Annotated[str, "its session"]
+    turn_id: Annotated[str | None, "its turn; for a fact, the turn in which it was said"]
+    fact_id: Annotated[str | None, "for a fact, the id of what it is about"]
+    shown: Annotated[bool, "whether it was in the prompt"]
+    reason: Annotated[str | None, "reason why it was not in the prompt"]
+    score: Annotated[float, "score by which it was ranked"]
+    parts: Annotated[dict[str, float], "parts of the score"]
     text: Annotated[
         str | None,
-        "what the prompt had of it; none once it was forgotten, and for passages, which change",
+        "its text in the prompt; null for forgotten items, and for passages, which change",
     ]
-    role: Annotated[str, "who it was from"]
-    speaker: Annotated[str, "the speaker's name, if it was given"]
-    said_at: Annotated[datetime | None, "when it was said"]
+    role: Annotated[str, "its role"]
+    speaker: Annotated[str, "name of the speaker, if given"]
+    said_at: Annotated[datetime | None, "time when it was said"]
     key: Annotated[str | None, "of a fact, its kind"]
-    tier: Annotated[str | None, "of a fact, how long it is kept"]
-    state: Annotated[str | None, "of a fact, what became of it since: active, superseded, deleted"]
+    tier: Annotated[str | None, "for a fact, its retention tier"]
+    state: Annotated[str | None, "for a fact, its state since then: active, superseded or deleted"]
 
 
 @result
 class ListedRecall:
     recall_id: Annotated[str, "the recall"]
-    recalled_at: Annotated[datetime, "when"]
-    turn_id: Annotated[str, "for which turn, if that was given"]
-    user_id: Annotated[str, "for which person, if that was given"]
+    recalled_at: Annotated[datetime, "time"]
+    turn_id: Annotated[str, "its turn, if given"]
+    user_id: Annotated[str, "its user, if given"]
     context_token_count: Annotated[int, "tokens of the whole prompt"]
-    candidates: Annotated[list[RecallCandidate], "what was shown, and the best of what was not"]
-    confidence: Annotated[dict[str, Any] | None, "how sure recall was of past items, and the floor"]
-    limits: Annotated[dict[str, Any], "what there was room for, and what was left out"]
+    candidates: Annotated[list[RecallCandidate], "shown entries, and the best of those not shown"]
+    confidence: Annotated[
+        dict[str, Any] | None, "confidence of recall in past items, and its minimum"
+    ]
+    limits: Annotated[dict[str, Any], "token limits, and what they left out"]
 
 
 @result
 class RecallList:
-    recalls: Annotated[list[ListedRecall], "the latest first; a second may pass until one is here"]
+    recalls: Annotated[
+        list[ListedRecall], "recalls, latest first; a new one may take a second to appear"
+    ]
     next_cursor: Next = None
 
 
@@ -256,13 +260,13 @@ class InspectionTools:
         q: Annotated[
             str,
             Field(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$"),
-            "sessions whose names have this in them, of the latest 10,000",
+            "text that the session's name contains; only the latest 10,000 are searched",
         ] = "",
-        user_id: Annotated[TurnUser, "sessions in which this person spoke last"] = "",
-        limit: Annotated[int, Field(ge=1, le=200), "sessions at the most"] = 50,
+        user_id: Annotated[TurnUser, "only sessions in which this user spoke last"] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "maximum number of sessions"] = 50,
         cursor: Cursor = "",
     ) -> SessionList:
-        """List the sessions of a project, the latest first, with what is counted of each."""
+        """List a project's sessions, latest first, with their counts."""
         before = (
             conversation.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
         )
@@ -278,18 +282,18 @@ class InspectionTools:
             else None,
         )
 
-    @inspection_tool("memory_list_turns", title="List what was said")
+    @inspection_tool("memory_list_turns", title="List turns")
     async def list_turns(
         self,
         scope: Scope,
         session_id: SessionId = "",
         turn_id: Annotated[
-            TurnId, "a turn to begin with: it, and what was said before; else the latest one"
+            TurnId, "start with this turn and continue with earlier ones; default: the latest"
         ] = "",
-        limit: Annotated[int, Field(ge=1, le=200), "items at the most"] = 50,
-        cursor: Annotated[str, Field(max_length=10), "next_cursor of the page before"] = "",
+        limit: Annotated[int, Field(ge=1, le=200), "maximum number of items"] = 50,
+        cursor: Annotated[str, Field(max_length=10), "next_cursor of the previous page"] = "",
     ) -> TurnItemList:
-        """List what was said in a session, item by item with the turn of each, the latest first."""
+        """List the items of a session with their turns, latest first."""
         if cursor and not ITEM_CURSOR.match(cursor):
             raise invalid("cursor must be the next_cursor of an earlier answer")
         before, index = (
@@ -328,18 +332,18 @@ class InspectionTools:
             next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
         )
 
-    @inspection_tool("memory_list_recalls", title="List what was recalled")
+    @inspection_tool("memory_list_recalls", title="List recalls")
     async def list_recalls(
         self,
         scope: Scope,
         session_id: SessionId = "",
-        turn_id: Annotated[TurnId, "the turn; every turn of the session if not given"] = "",
-        limit: Annotated[int, Field(ge=1, le=50), "recalls at the most"] = 10,
+        turn_id: Annotated[TurnId, "the turn; default: every turn of the session"] = "",
+        limit: Annotated[int, Field(ge=1, le=50), "maximum number of recalls"] = 10,
         cursor: Cursor = "",
     ) -> RecallList:
         """List what memory_before_turn recalled for a session or one of its turns, and why.
 
-        That is what each prompt had, what came close, the scores, and what limits left out."""
+        Shows each prompt's contents, near misses, scores, and what limits left out."""
         before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
         found, quoted = await self.traces.page(
             scope,

@@ -14,58 +14,61 @@ TOKEN_SECRET_CHARS_MIN: Final = 32
 
 
 class HeuristicOptions(Options):
-    """Facts that a model finds, by a job after the turns, beside those that rules find at once."""
+    """Options of a job that finds more facts with a model, after rules found some at once."""
 
-    enabled: bool = Field(False, description="extract facts with a model too")
+    enabled: bool = Field(False, description="also extract facts with a model")
     model: str = Field(
         HEURISTIC_MODEL,
         max_length=200,
         pattern=r"^\S+$",
-        description="model at base_url, by the Responses API; openai-chat:NAME and anthropic:NAME"
-        " by those APIs",
+        description="model at base_url: NAME for the Responses API; openai-chat:NAME and"
+        " anthropic:NAME for those APIs",
     )
     base_url: AbsoluteUrl = Field(
         "",
-        description="absolute URL; /v1/responses is added unless it ends with it; empty: what"
-        " section `model` names",
+        description="absolute URL; /v1/responses is appended if missing; empty: the model of"
+        " section `model` is used",
     )
     api_key: str = Field(
         "",
         repr=False,
-        description="key of base_url; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
+        description="API key of base_url; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
     )
-    timeout_ms: int = Field(12_000, ge=1, description="how long the model may take")
-    max_output_tokens: int = Field(800, ge=100, description="tokens that the model may answer")
+    timeout_ms: int = Field(12_000, ge=1, description="time limit of the model")
+    max_output_tokens: int = Field(800, ge=100, description="maximum tokens of a model answer")
     calls_a_day: int = Field(
         1000,
         ge=0,
         le=2**31 - 1,
-        description="times that it is asked a day for a tenant; 0: no limit",
+        description="model calls per day and tenant; 0: unlimited",
     )
 
 
 class ShadowOptions(Options):
-    """Shadow mode: clients that keep their own memory compare it with this one."""
+    """Shadow mode, in which clients with their own memory compare it with this one."""
 
-    enabled: bool = Field(False, description="offer memory_shadow_compare and memory_shadow_report")
+    enabled: bool = Field(
+        False, description="enable memory_shadow_compare and memory_shadow_report"
+    )
 
 
 class TraceOptions(BatchWriterOptions):
-    """Recall traces, kept for people to read."""
+    """Recall traces, which people can read to see what was recalled and why."""
 
     days: int = Field(
         14,
         ge=0,
         le=3650,
-        description="days that what was recalled, and why, is kept; 0: not at all",
+        description="days that recall traces are kept; 0: none are recorded",
     )
 
 
 class ProfileOptions(Options):
-    """The profile of a person, in every memory block of a user who has one."""
+    """The user's profile, which is part of every memory block."""
 
     classes: tuple[ProfileClass, ...] = Field(
-        PROFILE_CLASSES, description="what a profile may tell; a session's policy may say otherwise"
+        PROFILE_CLASSES,
+        description="topics that a profile may contain; a session's policy can override it",
     )
 
 
@@ -76,49 +79,52 @@ class TurnOptions(Options):
         30, ge=0, le=1000, description="latest items that stay in the active context"
     )
     recall_facts_limit: int = Field(
-        20, ge=0, le=1000, description="facts recalled into a turn at the most"
+        20, ge=0, le=1000, description="maximum number of facts recalled for a turn"
     )
     recall_turns_limit: int = Field(
         32,
         ge=0,
         le=1000,
-        description="past items recalled into a turn at the most; of a small memory of work twice "
-        "as many",
+        description="maximum number of past items recalled for a turn; twice as many if the memory"
+        " is small and about work",
     )
     recall_insights_limit: int = Field(
-        5, ge=0, le=1000, description="insights recalled into a turn at the most"
+        5, ge=0, le=1000, description="maximum number of insights recalled for a turn"
     )
-    recall_tok_max: int = Field(1500, ge=100, description="tokens of the memory block at the most")
+    recall_tok_max: int = Field(1500, ge=100, description="maximum tokens of the memory block")
     profile_tok_max: int = Field(
-        150, ge=0, description="tokens of the profile in a memory block at the most; 0: no profile"
+        150, ge=0, description="maximum tokens of the profile in a memory block; 0: no profile"
     )
     profile: ProfileOptions = Field(
-        ProfileOptions(), description="what is told of a person whatever the question"
+        ProfileOptions(), description="facts about the user that are included whatever the question"
     )
     small_memory_tok_max: int = Field(
         700,
         ge=0,
-        description="tokens of what a small memory tells beside what shares words with a question"
-        " about the user, at the most",
+        description="maximum tokens that a small memory adds to the matches of a question about the"
+        " user",
     )
     search_limit: int = Field(
-        5, ge=1, le=1000, description="passages of files recalled into a turn that asks for them"
+        5,
+        ge=1,
+        le=1000,
+        description="number of file passages recalled for a turn that requests them",
     )
     snippet_chars_max: int = Field(
         900,
         ge=40,
-        description="characters shown of the best recalled item, down to a third of those behind"
-        " the first five",
+        description="maximum characters of the best recalled item; from the sixth item on, fewer"
+        " are shown, down to a third",
     )
-    max_input_tok: int = Field(
-        120_000, ge=100, description="tokens of input_items when a call names no limit"
+    max_input_tok: int = Field(120_000, ge=100, description="default maximum tokens of input_items")
+    media_tok: int = Field(
+        1024, ge=0, description="tokens that an image, file or audio item counts as"
     )
-    media_tok: int = Field(1024, ge=0, description="tokens that a picture, file or sound counts as")
     compact_threshold: float = Field(
         0.8,
         gt=0,
         lt=1,
-        description="share of max_input_tok above which older context is summarised",
+        description="share of max_input_tok above which older context is summarized",
     )
     l1_retention_days: int = Field(
         1, ge=1, le=36500, description="days that a fact of tier L1 is kept"
@@ -127,62 +133,74 @@ class TurnOptions(Options):
         7,
         ge=1,
         le=36500,
-        description="days that a task of the week (tier L2) is kept",
+        description="days that a fact of tier L2 (a task of the week) is kept",
     )
     compaction_min_age_hours: int = Field(
         24, ge=1, description="hours until raw events are archived"
     )
     summary_refresh_interval_minutes: int = Field(
-        60, ge=1, description="directory summaries are renewed no more often"
+        60, ge=1, description="minimum interval between updates of directory summaries"
     )
     forget_grace_hours: int = Field(
         24,
         ge=0,
         le=8760,
-        description="hours in which a forget can be taken back; 0: it is for good at once",
+        description="hours in which a forget can be undone; 0: it is final at once",
     )
     maintenance_every_hours: int = Field(
-        0, ge=0, le=8760, description="how often every session is maintained; 0: only when asked to"
+        0,
+        ge=0,
+        le=8760,
+        description="interval at which every session is maintained; 0: only on request",
     )
-    max_processed_turns: int = Field(1024, ge=1, description="turn ids listed in meta/state.json")
+    max_processed_turns: int = Field(
+        1024, ge=1, description="number of turn ids listed in meta/state.json"
+    )
     session_lock_timeout_ms: int = Field(
-        5000, ge=1, description="how long a call waits for a session's writer"
+        5000, ge=1, description="how long a call waits while another call writes the same session"
     )
     operation_token_ttl_s: int = Field(
-        3600, ge=1, le=2_592_000, description="how long an operation token holds"
+        3600, ge=1, le=2_592_000, description="lifetime of an operation token"
     )
     operation_token_bytes_max: int = Field(
         65_536,
         ge=1024,
         le=1_048_576,
-        description="compressed input that an operation token may carry",
+        description="maximum compressed input that an operation token may contain",
     )
     operation_token_secret: str = Field(
         "",
         repr=False,
-        description="what signs operation tokens, 32 characters at least; empty: kept in the"
-        " database",
+        description="secret that signs operation tokens, at least 32 characters; empty: generated"
+        " and stored in the database",
     )
-    items_max: int = Field(2000, ge=1, description="items in one argument of a call")
+    items_max: int = Field(
+        2000, ge=1, description="maximum number of items in one argument of a call"
+    )
     text_chars_max: int = Field(
         262_144,
         ge=1,
-        description="characters of an item's text that are indexed; more is kept, and not searched",
+        description="characters of an item's text that are indexed; the rest is stored, but not"
+        " searchable",
     )
     item_bytes_max: int = Field(
-        10_000_000, ge=1, le=2**30, description="one item as JSON, as large as a file may be"
+        10_000_000,
+        ge=1,
+        le=2**30,
+        description="maximum size of an item as JSON; at most the size limit of a file",
     )
     heuristic: HeuristicOptions = Field(
-        HeuristicOptions(), description="a model that finds facts behind the turns"
+        HeuristicOptions(),
+        description="facts extracted by a model, in addition to those found by rules",
     )
     shadow: ShadowOptions = ShadowOptions()
     trace: TraceOptions = Field(
-        TraceOptions(), description="the recall trace: references and scores, no content"
+        TraceOptions(), description="recall traces: references and scores, without content"
     )
 
     @field_validator("operation_token_secret")
     @classmethod
     def _hard_to_guess(cls, value: str) -> str:
         if value and len(value) < TOKEN_SECRET_CHARS_MIN:
-            raise ValueError(f"must have {TOKEN_SECRET_CHARS_MIN} characters at least")
+            raise ValueError(f"must have at least {TOKEN_SECRET_CHARS_MIN} characters")
         return value

@@ -138,18 +138,18 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     Only these are stored, so that later changes of the options apply to the session too.
     INVALID_CONTENT with the errors."""
     if len(content) > POLICY_BYTES_MAX:
-        raise invalid_content(f"a policy has {POLICY_BYTES_MAX} bytes at the most")
+        raise invalid_content(f"a policy is limited to {POLICY_BYTES_MAX} bytes")
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise invalid_content("a policy is one JSON object") from error
+        raise invalid_content("a policy must be a JSON object") from error
     if not isinstance(values, dict):
-        raise invalid_content("a policy is one JSON object")
+        raise invalid_content("a policy must be a JSON object")
     default = default_policy(options).model_dump()
     try:
         policy = SessionPolicy.model_validate(_merge(default, values))
     except ValidationError as error:
-        raise invalid_content(f"this policy cannot be: {_error_message(error)}") from error
+        raise invalid_content(f"the policy is not valid: {_error_message(error)}") from error
     return _difference(policy.model_dump(), default)
 
 

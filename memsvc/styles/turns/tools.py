@@ -41,15 +41,14 @@ FACTS: Final = Resource(
     template="memsvc://{project}/sessions/{session_id}/facts",
     name="session facts",
     title="Facts of a session",
-    description="What memory holds to be true for a session, as JSON: the first page of"
-    " memory_list_facts.",
+    description="Facts of a session as JSON: the first page of memory_list_facts.",
     mime_type="application/json",
 )
 PROFILE: Final = Resource(
     template="memsvc://{project}/users/{user_id}/profile",
     name="profile",
     title="Profile of a user",
-    description="What is known of a person, a line a fact: memory_profile.",
+    description="Facts about a user, one per line: memory_profile.",
     text="text",
 )
 
@@ -90,7 +89,7 @@ def session_resource(database: Database) -> Resource:
         template="memsvc://{project}/sessions/{session_id}",
         name="session",
         title="Session",
-        description="The directories of a session's memory with an abstract of each, as JSON.",
+        description="Directories of a session's memory with their abstracts, as JSON.",
         mime_type="application/json",
         stamps=stamps,
         listing=ResourceListing(LIST_TOOL, page),
@@ -112,10 +111,13 @@ def guide() -> Guide:
     return Guide(
         name="memsvc:turn-lifecycle",
         title="How a turn uses memory",
-        description="What to call before and after each answer, and what to do when it fails.",
+        description="What to call before and after each answer, and what to do when a call fails.",
         tools=("memory_before_turn", "memory_after_turn", "memory_run_maintenance"),
         text=package_text(__package__, "turn_lifecycle.md"),
-        arguments={"session_id": "the conversation", "user_id": "the person who speaks"},
+        arguments={
+            "session_id": "session id of the conversation",
+            "user_id": "user id of the person",
+        },
     )
 
 

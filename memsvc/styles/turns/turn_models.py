@@ -23,8 +23,9 @@ CurrentInput = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": "the new input: response items, one item or text; not read beside"
-            " conversation_items",
+            "description": (
+                "the new input: response items, one item or text; ignored with conversation_items"
+            ),
             "anyOf": [_ITEMS_SCHEMA, _ITEM_SCHEMA, {"type": "string"}],
         }
     ),
@@ -32,7 +33,7 @@ CurrentInput = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-SESSION_TEXT: Final = "the conversation; else the user's"
+SESSION_TEXT: Final = "the conversation; default: the user's own"
 SessionId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
@@ -48,34 +49,34 @@ class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
     session_id: Annotated[SessionId, Field(description=SESSION_TEXT)] = ""
-    turn_id: TurnId = Field("", description="the same in before_turn, after_turn and retries")
+    turn_id: TurnId = Field("", description="same in before_turn, after_turn and retries")
     user_id: TurnUser = Field("", description="the person; their sessions share facts")
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )
-    current_input_start: Whole = Field(0, description="where the current input begins")
+    current_input_start: Whole = Field(0, description="index of the current input")
     current_input_count: Whole = Field(0, description="items of the current input; 0: the rest")
 
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
     current_input_text: str = Field("", description="or as plain text")
-    base_instructions: str = Field("", description="instructions counted too")
-    max_input_tok: Whole = Field(0, description="most tokens of input_items; 0: 120000")
-    explain: bool = Field(False, description="say why items were recalled or not")
+    base_instructions: str = Field("", description="instructions, counted too")
+    max_input_tok: Whole = Field(0, description="token limit of input_items; 0: 120000")
+    explain: bool = Field(False, description="explain why items were recalled or not")
     as_of: str = Field(
         "",
         description="RFC 3339 time: recall only what was known then",
     )
     sources: list[Literal["turns", "facts", "insights", "files", "whiteboard", "notebook"]] = Field(
         ["turns", "facts", "insights"],
-        description="where to recall from; boards: user_id's",
+        description="sources to recall from; whiteboard: user_id's",
     )
 
 
 @result
 class BeforeTurnResult:
-    turn_id: Annotated[str, "the turn id to use in after_turn"]
+    turn_id: Annotated[str, "turn id to pass to after_turn"]
     input_items: Annotated[
         ResultItems,
         "response items to send to the model: memory, context older than the history,"
@@ -84,52 +85,56 @@ class BeforeTurnResult:
     recall_fact_ids: Annotated[list[str], "facts in the memory block, by record_id"]
     recall_insight_ids: Annotated[list[str], "insights in the memory block"]
     context_token_count: Annotated[
-        int, "tokens of input_items: o200k_base over texts, names, arguments and outputs, 4 an item"
+        int,
+        "tokens of input_items: o200k_base over texts, names, arguments and outputs,"
+        " plus 4 per item",
     ]
     explanation: Annotated[
         dict[str, Any] | None,
-        "with explain: each candidate, its score and exact time, whether it is shown,"
-        " its position by relevance, or why not; what limits left out",
+        "with explain: each candidate with its score, exact time and rank, whether it is"
+        " shown or why not, and what limits left out",
     ] = None
 
 
 class AfterTurnArguments(TurnArguments):
     input_items: Items = Field(
         default_factory=list,
-        description="what was sent to the model; an item's metadata.occurred_at (RFC 3339) dates"
-        " its facts, metadata.speaker names who said it",
+        description="what the model received; an item's metadata.occurred_at (RFC 3339) dates its"
+        " facts, metadata.speaker names its speaker",
     )
-    output_items: Items = Field(default_factory=list, description="what the model answered")
+    output_items: Items = Field(default_factory=list, description="the model's answer")
 
 
 @result
 class AfterTurnResult:
-    ok: Annotated[bool, "true: the turn is in memory"]
-    turn_id: Annotated[str, "the turn's id; made up if none was given"]
-    stored_items: Annotated[int, "items of the turn that are now in memory"]
-    fact_ids: Annotated[list[str], "facts that the turn stated anew or changed, by fact_id"]
-    note: Annotated[str | None, "what to know about this call, if anything"] = None
-    forgotten: Annotated[bool | None, "true: the turn was forgotten, and nothing is stored"] = None
+    ok: Annotated[bool, "true: the turn is stored"]
+    turn_id: Annotated[str, "id of the turn; generated if none was given"]
+    stored_items: Annotated[int, "stored items of the turn"]
+    fact_ids: Annotated[list[str], "facts that the turn stated or changed, by fact_id"]
+    note: Annotated[str | None, "note about this call, if any"] = None
+    forgotten: Annotated[bool | None, "true: the turn was forgotten, so nothing is stored"] = None
 
 
 @result
 class MaintenanceResult:
-    ok: Annotated[bool, "true: the session is in order"]
-    compacted_items: Annotated[int, "items of older context that a summary stands for from now on"]
-    archived_files: Annotated[int, "files of raw events that were packed"]
-    archived_bytes: Annotated[int, "bytes of these files before they were packed"]
-    expired_facts: Annotated[int, "facts past their day that were removed"]
-    expired_items: Annotated[int, "items past the session's time to live that were removed"]
-    insights_written: Annotated[int, "insights that several facts and turns gave"]
-    insights_withdrawn: Annotated[int, "insights that are no longer true"]
-    summaries_written: Annotated[int, "summaries of directories that were written anew"]
+    ok: Annotated[bool, "true on success"]
+    compacted_items: Annotated[int, "items of older context that were replaced by a summary"]
+    archived_files: Annotated[int, "event files that were archived"]
+    archived_bytes: Annotated[int, "their size before archiving, in bytes"]
+    expired_facts: Annotated[int, "expired facts that were deleted"]
+    expired_items: Annotated[int, "items that were deleted because their retention ended"]
+    insights_written: Annotated[int, "insights that were written"]
+    insights_withdrawn: Annotated[
+        int, "insights that were withdrawn because they are no longer true"
+    ]
+    summaries_written: Annotated[int, "directory summaries that were renewed"]
 
 
 @result
 class DirectorySummary:
-    path: Annotated[str, "the directory"]
-    abstract: Annotated[str, "what it holds, in 100 to 200 words"]
-    updated_at: Annotated[datetime, "when anything in it was last written"]
+    path: Annotated[str, "path of the directory"]
+    abstract: Annotated[str, "its contents, in 100 to 200 words"]
+    updated_at: Annotated[datetime, "time of the last write to anything in it"]
     has_overview: Annotated[bool, "whether it has an .overview file"]
 
 
@@ -137,5 +142,5 @@ class DirectorySummary:
 class DirectorySummaries:
     summaries: Annotated[
         list[DirectorySummary],
-        "one for each directory, in order of their paths; empty where nothing is",
+        "one summary per directory, ordered by path; empty if nothing is stored",
     ]

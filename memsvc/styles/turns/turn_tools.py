@@ -45,10 +45,10 @@ from memsvc.styles.turns.turn_models import (
 from memsvc.styles.turns.turns import RecallOptions, TurnMemory
 
 NO_TURN_ID_NOTE = (
-    "no turn_id was given, so one was made: sending this call again would store the"
-    " turn a second time"
+    "no turn_id was given, so one was generated: repeating this call would store the turn a"
+    " second time"
 )
-STORED_NOTE: Final = "the host's hook and the model sent this turn: one copy is stored"
+STORED_NOTE: Final = "both the host's hook and the model sent this turn; it is stored once"
 NAMED_MAX: Final = 5
 """Fields that a note names."""
 
@@ -59,7 +59,7 @@ _SIZE_BYTES: Final = 4
 _HEAD_BYTES: Final = len(_VERSION) + _SIZE_BYTES
 _MAC_BYTES: Final = hashlib.sha256().digest_size
 _START_OVER: Final = (
-    "call memory_run_turn again with the same turn_id, and commit with the token that it returns"
+    "call memory_run_turn again with the same turn_id, and commit with the new token"
 )
 
 
@@ -69,7 +69,7 @@ def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Tur
     INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
     hold."""
     if len(values) > options.items_max:
-        raise invalid(f"{name} may hold {options.items_max} items at the most, not {len(values)}")
+        raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
     items = [
         TurnItem(normalize_item(item, f"{name}[{index}]")) for index, item in enumerate(values)
     ]
@@ -77,7 +77,7 @@ def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Tur
     for index, item in enumerate(items):
         if (size_bytes := len(item.content)) > bytes_max:
             raise payload_too_large(
-                f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most",
+                f"{name}[{index}] has {size_bytes} bytes; the limit is {bytes_max}",
             )
     return items
 
@@ -89,9 +89,7 @@ def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnIte
     items = items_of(values, "output_items", options)
     for index, item in enumerate(items):
         if is_empty_message(item.item):
-            raise invalid(
-                f"output_items[{index}].content is required: a message without it says nothing"
-            )
+            raise invalid(f"output_items[{index}].content is required")
     return items
 
 
@@ -130,7 +128,7 @@ def unread_note(**items_by_name: Sequence[TurnItem]) -> list[str]:
     named = ", ".join(unread[:NAMED_MAX])
     more = f" and {len(unread) - NAMED_MAX} more" if len(unread) > NAMED_MAX else ""
     advice = "send text as content, with the role user or assistant"
-    return [f"memory does not read {named}{more}: {advice}"]
+    return [f"memory cannot read {named}{more}: {advice}"]
 
 
 def new_turn_id(now: datetime) -> str:
@@ -157,8 +155,8 @@ class TurnTools:
     async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
         """Call before you answer, with the user's new input.
 
-        Send the model the input_items that it returns: what memory recalls, recent context and the
-        input. If it fails, go on without memory."""
+        Send the model the returned input_items: recalled memory, recent context and the input. If
+        it fails, continue without memory."""
         conversation = conversation_of(args, self.options)
         prepared = await self.memory.before_turn(
             scope,
@@ -201,7 +199,7 @@ class TurnTools:
     ) -> AfterTurnResult:
         """Call after you answered, with before_turn's turn_id.
 
-        Stores what was said and the facts in it, once, however often you retry."""
+        Stores the turn and its facts, once, however often you retry."""
         output_items = output_items_of(args.output_items, self.options)
         inputs = items_of(args.input_items, "input_items", self.options)
         conversation = items_of(args.conversation_items, "conversation_items", self.options)
@@ -276,8 +274,8 @@ class TurnTokens:
         bytes_max = self._options.operation_token_bytes_max
         if len(body) > bytes_max:
             raise invalid(
-                f"the current input fills an operation token with {len(body)} bytes; {bytes_max}"
-                " at the most",
+                f"the current input takes {len(body)} bytes of an operation token; the limit"
+                f" is {bytes_max}",
                 recovery="use memory_before_turn and memory_after_turn for this turn",
             )
         head = _VERSION + len(body).to_bytes(_SIZE_BYTES, "big")
@@ -295,7 +293,7 @@ class TurnTokens:
         if not hmac.compare_digest(mac, _mac(await self._secret(), scope, content)):
             raise permission_denied(
                 "this operation token was not issued for this key and project",
-                recovery="send it as it was issued, with the same key and project",
+                recovery="send it unchanged, with the key and project for which it was issued",
             )
         session, turn, user, _, expires_at, current = orjson.loads(
             zlib.decompress(content[_HEAD_BYTES:])
@@ -332,7 +330,7 @@ def _decoded(token: str, body_bytes_max: int) -> bytes:
         if signed.startswith(_VERSION) and len(signed) == _HEAD_BYTES + size + _MAC_BYTES:
             return signed
     raise invalid(
-        "operation_token is not a whole operation token",
+        "operation_token is not a complete operation token",
         recovery="send it as memory_run_turn returned it",
     )
 
@@ -341,9 +339,9 @@ def _decoded(token: str, body_bytes_max: int) -> bytes:
 class RunTurnResult(BeforeTurnResult):
     _: KW_ONLY
     operation_token: Annotated[
-        str, "give it to memory_commit_turn with the model's answer; holds the input"
+        str, "pass it to memory_commit_turn with the model's answer; contains the input"
     ]
-    expires_at: Annotated[datetime, "until when the token is taken"]
+    expires_at: Annotated[datetime, "expiry of the token"]
 
 
 @frozen
@@ -365,8 +363,8 @@ class OperationTools:
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
         """Begin a turn as memory_before_turn does, for simple clients.
 
-        Ask the model with the input_items that it returns, then give the operation_token and the
-        answer to memory_commit_turn. Writes no memory."""
+        Send the model the returned input_items, then pass operation_token and the answer to
+        memory_commit_turn. Stores nothing."""
         turn = args.turn_id or new_turn_id(self.clock.now())
         current = [item.item for item in conversation_of(args, self.options).current]
         operation = TurnOperation(args.session_id, turn, args.user_id, current)
@@ -390,13 +388,13 @@ class OperationTools:
         self,
         scope: Scope,
         operation_token: Annotated[
-            str, "the token of memory_run_turn, which knows session, turn, user and input"
+            str, "token of memory_run_turn; contains session, turn, user and input"
         ],
-        output_items: Annotated[Items, Field(default_factory=list), "what the model answered"],
+        output_items: Annotated[Items, Field(default_factory=list), "the model's answer"],
     ) -> AfterTurnResult:
         """Store the turn that memory_run_turn began, as memory_after_turn would.
 
-        Name the same project. Sent again with the same answer, it is stored once."""
+        Pass the same project. Repeated with the same answer, it is stored once."""
         answer = output_items_of(output_items, self.options)
         operation = await self.operations.read(scope, operation_token)
         stored = await self.memory.after_turn(

@@ -49,10 +49,11 @@ from memsvc.styles.turns.turn_items import Turn, TurnItem
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
 NOT_STORED_NOTE: Final = (
-    "the session's policy stores nothing, so what the user asked to remember is not kept"
+    "the session's policy does not allow storing, so what the user asked to remember is not kept"
 )
 REFUSED_NOTE: Final = (
-    "the user asked to remember a password, key, token or card number, which never becomes a fact"
+    "the user asked to remember a password, key, token or card number, which is never"
+    " stored as a fact"
 )
 
 
@@ -236,7 +237,7 @@ class TurnMemory:
                     has_more=has_more,
                 )
             if not inputs and not new_output_items:
-                raise invalid("the turn holds nothing but recalled memory")
+                raise invalid("the turn contains nothing but recalled memory")
             content_hash = _content_hash(inputs, new_output_items)
             if status.guard is not None:
                 if status.guard.fingerprint not in (content_hash, guard.ANY_CONTENT):
@@ -269,7 +270,7 @@ class TurnMemory:
         if stored.fingerprint not in (_content_hash(*sent), _content_hash(*masked)):
             self._meter.add("mcp_memory_idempotency_conflicts_total")
             raise conflict(
-                "this turn_id is stored already with other items",
+                "this turn_id is already stored with other items",
                 recovery="use a new turn_id for a new turn",
             )
 

@@ -113,9 +113,7 @@ class ModelBoardWriter:
                 )
                 known = "\n".join([board, *(entry.content for entry in new)])
                 if not text or is_refusal(text, known):
-                    raise ModelOutputError(
-                        Code.INTERNAL_ERROR, "the model answered with something that is not a board"
-                    )
+                    raise ModelOutputError(Code.INTERNAL_ERROR, "the model's answer is not a board")
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
                 await self.budget.release(scope)

@@ -90,20 +90,20 @@ NO_BOARD: Final = BoardContent()
 
 @result
 class ListedBoard:
-    user_id: Annotated[str, "whose board it is"]
-    conversation_id: Annotated[str, "the conversation that it is about"]
-    path: Annotated[str, "the file that holds it, for file_read"]
-    updated_at: Annotated[datetime, "when it was last written"]
-    size_bytes: Annotated[int, "bytes of the file"]
+    user_id: Annotated[str, "user of the board"]
+    conversation_id: Annotated[str, "conversation of the board"]
+    path: Annotated[str, "path of its file, for file_read"]
+    updated_at: Annotated[datetime, "time of the last write"]
+    size_bytes: Annotated[int, "size of the file in bytes"]
 
 
 @result
 class BoardVersion:
-    version: Annotated[str, "token of the version"]
-    updated_at: Annotated[datetime, "when it was written"]
-    made_by: Annotated[MadeBy, "who wrote it"]
-    size_bytes: Annotated[int, "bytes of its file"]
-    current: Annotated[bool, "whether it is what the board is now"]
+    version: Annotated[str, "version token"]
+    updated_at: Annotated[datetime, "time when it was written"]
+    made_by: Annotated[MadeBy, "its writer"]
+    size_bytes: Annotated[int, "size of its file in bytes"]
+    current: Annotated[bool, "whether it is the current version"]
 
 
 def read_content(content: bytes) -> tuple[str, MadeBy]:
@@ -112,7 +112,7 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
     for made_by, suffix in _MAKER_SUFFIXES.items():
         if text.endswith(suffix):
             return text.removesuffix(suffix), made_by
-    raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not end as one")
+    raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not have the expected ending")
 
 
 @frozen
@@ -273,8 +273,8 @@ class Boards:
             state = next((one for one in past or () if one.created_at <= timestamp), None)
             if state is None:
                 raise not_found(
-                    "the versions of the board that are kept do not go back that far",
-                    recovery="list them with whiteboard_history",
+                    "the kept versions of the board do not go back to that time",
+                    recovery="list the kept versions with whiteboard_history",
                 )
             return _board(state, await versions.content(tx, state))
 
@@ -304,8 +304,9 @@ class Boards:
         """
         if await tree.count(tx, ROOT, limit=self.boards_max + 1) > self.boards_max:
             raise quota_exceeded(
-                f"a project may have {self.boards_max} whiteboards",
-                recovery="delete some, or raise whiteboard.boards_max",
+                f"a project is limited to {self.boards_max} whiteboards",
+                recovery="delete some whiteboards, or ask the operator to raise"
+                " whiteboard.boards_max",
             )
 
     async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
@@ -359,6 +360,6 @@ def _board(of: File | FileState, content: bytes) -> BoardContent:
 
 def _no_such_version() -> MemsvcError:
     return not_found(
-        "the board has no such version",
+        "the board does not have this version",
         recovery="list its versions with whiteboard_history",
     )

@@ -77,11 +77,11 @@ async def _wait_reported(progress: ProgressCallback, max_s: float) -> AsyncItera
         report_task.cancel()
 
 
-Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "versions at the most"]
+Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "maximum number of versions"]
 UserId = Annotated[
     str,
     AfterValidator(partial(check_identifier, name="user_id")),
-    "the person; up to 128 bytes",
+    "the user; up to 128 bytes",
 ]
 ConversationId = Annotated[
     str,
@@ -99,12 +99,12 @@ class ContextEntry(BaseModel):
     role: str = Field(
         min_length=1,
         max_length=ROLE_CHARS_MAX,
-        description="who or what it comes from: user, assistant, system, or a kind of event",
+        description="source: user, assistant, system, or a kind of event",
     )
-    content: str = Field(description="what was said or what happened")
-    timestamp: float | None = Field(None, description="when, in seconds since 1970")
+    content: str = Field(description="message or event text")
+    timestamp: float | None = Field(None, description="time, in seconds since 1970")
     type: str | None = Field(
-        None, max_length=TYPE_CHARS_MAX, description="what it is, such as message or file"
+        None, max_length=TYPE_CHARS_MAX, description="kind, such as message or file"
     )
 
     @model_validator(mode="before")
@@ -116,46 +116,44 @@ class ContextEntry(BaseModel):
 
 @result
 class BoardUpdate:
-    result: Annotated[bool, "true: the entries are in the board, and it is stored"]
+    result: Annotated[bool, "true: the board with these entries is stored"]
 
 
 @result
 class BoardText:
-    text: Annotated[str, "the board, as plain text; empty when there is none"]
-    exists: Annotated[bool, "whether there is a board"]
+    text: Annotated[str, "the board as plain text; empty if it does not exist"]
+    exists: Annotated[bool, "whether the board exists"]
     made_by: Annotated[
         Literal[MadeBy, ""],
-        "model: a model wrote it; rules: lines that rules took from the entries; empty when there"
-        " is none",
+        "author: a model, or rules that selected lines of the entries; empty if the board"
+        " does not exist",
     ]
-    version: Annotated[str, "token of this state of the board; empty when there is none"]
-    updated_at: Annotated[datetime | None, "when it was written; null when there is none"]
+    version: Annotated[str, "version token of the board; empty if it does not exist"]
+    updated_at: Annotated[datetime | None, "time when it was written; null if it does not exist"]
     tokens: Annotated[int, "tokens (o200k_base) of the text"]
 
 
 @result
 class BoardDeletion:
-    deleted: Annotated[bool, "whether there was a board"]
+    deleted: Annotated[bool, "whether the board existed"]
 
 
 @result
 class BoardVersions:
-    versions: Annotated[list[BoardVersion], "newest first, the current one among them"]
-    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+    versions: Annotated[list[BoardVersion], "versions, newest first, including the current one"]
+    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
 @result
 class RestoredBoard:
-    version: Annotated[
-        str, "token of the new state of the board; unchanged when it said the same already"
-    ]
-    updated_at: Annotated[datetime, "when that was written"]
+    version: Annotated[str, "version token after the call; unchanged if the content was the same"]
+    updated_at: Annotated[datetime, "time when that was written"]
 
 
 @result
 class BoardList:
-    boards: Annotated[list[ListedBoard], "in byte order of their paths"]
-    next_cursor: Annotated[str | None, "cursor of the next page, when there is one"] = None
+    boards: Annotated[list[ListedBoard], "boards in byte order of their paths"]
+    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
 @frozen
@@ -181,12 +179,12 @@ class BoardTools:
         progress: ProgressCallback,
         user_id: UserId,
         conversation_id: ConversationId,
-        entries: Annotated[list[ContextEntry], "what is new, oldest first; none changes nothing"],
+        entries: Annotated[list[ContextEntry], "new entries, oldest first; none: no change"],
     ) -> BoardUpdate:
-        """Bring new messages or events of a conversation into its whiteboard.
+        """Update the whiteboard of a conversation with new messages or events.
 
-        It is a page or two of what matters, rewritten by a model, which may take a while, or else
-        made of the entries' sentences. The entries are not kept."""
+        It is a summary of one or two pages. A model rewrites it, which may take a while; without
+        one, it is made of the entries' sentences. The entries are not stored."""
         chars = sum(len(one.content) for one in entries)
         new_entries = await run_in_thread(chars, entries_of, entries, self.options)
         async with _wait_reported(progress, self.options.deadline_s):
@@ -199,9 +197,9 @@ class BoardTools:
         scope: Scope,
         user_id: UserId,
         conversation_id: ConversationId,
-        as_of: Annotated[str, "an RFC 3339 time: the board as it was then"] = "",
+        as_of: Annotated[str, "RFC 3339 time of the board to read"] = "",
     ) -> BoardText:
-        """Read the whiteboard of a conversation, as it is or as it was at a moment."""
+        """Read the whiteboard of a conversation, current or as of a past time."""
         board_id, timestamp = BoardId(user_id, conversation_id), parse_timestamp(as_of, "as_of")
         if timestamp is None:
             board = await self.boards.read(scope, board_id)
@@ -227,7 +225,7 @@ class BoardTools:
     async def delete(
         self, scope: Scope, user_id: UserId, conversation_id: ConversationId
     ) -> BoardDeletion:
-        """Delete a whiteboard for good, with all its versions."""
+        """Delete a whiteboard and all its versions for good."""
         return BoardDeletion(await self.updates.delete(scope, BoardId(user_id, conversation_id)))
 
     @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
@@ -237,9 +235,9 @@ class BoardTools:
         user_id: UserId,
         conversation_id: ConversationId,
         limit: Limit = HISTORY_LIMIT,
-        cursor: Annotated[Version | None, "next_cursor of the page before"] = None,
+        cursor: Annotated[Version | None, "next_cursor of the previous page"] = None,
     ) -> BoardVersions:
-        """List what a whiteboard was, newest first, a page at a time."""
+        """List the versions of a whiteboard, newest first, in pages."""
         found = await self.boards.history(
             scope, BoardId(user_id, conversation_id), before=cursor or "", limit=limit + 1
         )
@@ -261,11 +259,9 @@ class BoardTools:
         scope: Scope,
         user_id: UserId,
         conversation_id: ConversationId,
-        version: Annotated[Version, "version to bring back, as whiteboard_history lists it"],
+        version: Annotated[Version, "version from whiteboard_history"],
     ) -> RestoredBoard:
-        """Make a whiteboard what it was at a version of its history.
-
-        What it is now becomes a version."""
+        """Restore a whiteboard to an earlier version; its current text is kept as a version."""
         board = await self.updates.restore(scope, BoardId(user_id, conversation_id), version)
         return RestoredBoard(board.version, known(board.updated_at))
 
@@ -275,13 +271,13 @@ class BoardTools:
     async def listing(
         self,
         scope: Scope,
-        user_id: Annotated[str, "only the boards of this person; of everybody if not given"] = "",
-        limit: Annotated[int, Field(ge=1, le=1000), "boards at the most"] = 100,
+        user_id: Annotated[str, "only this user's boards; default: all"] = "",
+        limit: Annotated[int, Field(ge=1, le=1000), "maximum number of boards"] = 100,
         cursor: Annotated[
-            str, Field(max_length=2 * PATH_BYTES_MAX), "next_cursor of the page before"
+            str, Field(max_length=2 * PATH_BYTES_MAX), "next_cursor of the previous page"
         ] = "",
     ) -> BoardList:
-        """List the whiteboards of a project, or those of one user, a page at a time."""
+        """List the whiteboards of a project or of one user, in pages."""
         user = check_identifier(user_id, "user_id") if user_id else None
         if cursor and BoardId.of(cursor) is None:
             raise invalid("cursor must be the next_cursor of an earlier answer")
@@ -292,16 +288,15 @@ class BoardTools:
 def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> list[BoardEntry]:
     """Return the entries with content, cleaned; INVALID_ARGUMENT for what is too long."""
     if len(entries) > options.entries_max:
-        raise invalid(f"entries may hold at most {options.entries_max} entries, not {len(entries)}")
+        raise invalid(f"entries are limited to {options.entries_max}, not {len(entries)}")
     for index, entry in enumerate(entries):
         if len(entry.content) > options.content_chars_max:
             raise invalid(
-                f"entries[{index}].content may have {options.content_chars_max} characters at the"
-                " most"
+                f"entries[{index}].content is limited to {options.content_chars_max} characters"
             )
     if sum(len(entry.content) for entry in entries) > options.call_chars_max:
         raise invalid(
-            f"the entries of one call may have {options.call_chars_max} characters at the most",
+            f"the entries of one call are limited to {options.call_chars_max} characters in total",
             recovery="send them in several calls",
         )
     found = []
@@ -392,8 +387,8 @@ RESOURCE: Final = Resource(
     name="whiteboard",
     title="Whiteboard",
     description=(
-        "The whiteboard of a conversation as plain text; empty when there is none. Its last line"
-        " says if rules made it."
+        "Whiteboard of a conversation as plain text; empty if it does not exist. The last"
+        " line says if rules wrote it."
     ),
     text=_as_text,
     has_notifications=True,
@@ -412,7 +407,7 @@ def _as_message(body: dict[str, Any]) -> str:
 PROMPT: Final = Prompt(
     name="memory:whiteboard",
     title="Whiteboard",
-    description="What the whiteboard of a conversation says.",
+    description="Whiteboard of a conversation.",
     tool="whiteboard_get",
     arguments=("user_id", "conversation_id", "project"),
     text=_as_message,

@@ -254,5 +254,5 @@ def test_a_form_of_another_session_changes_nothing(
     seen.agrees = True
     seen.expected = ("status of 403",)
     submit(seen, "Delete")
-    assert "this form is not of this session" in tab.inner_text("main")
+    assert "this form belongs to another session" in tab.inner_text("main")
     assert call("file_stat", path="/notes/guarded.md")["exists"]

@@ -96,7 +96,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
         "Its text was forgotten.",
     ),
     "jobs": ("jobs", lambda call: {}, "Failed for good"),
-    "settings": ("settings", lambda call: {}, "How long it is kept"),
+    "settings": ("settings", lambda call: {}, "Retention"),
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
     "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
     "usage": ("usage", lambda call: {}, "default"),
@@ -216,7 +216,7 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
     seen.sign_in(console.keys.empty)
     tab = seen.go(place)
     assert tab.locator("main .empty, main article, main .tiles, main form").count() > 0
-    assert "That did not work" not in tab.inner_text("main")
+    assert "The request failed" not in tab.inner_text("main")
     assert seen.barriers() == []
 
 
@@ -225,17 +225,17 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
     [
         ("session", {"id": "no such session"}, "No such session"),
         ("session", {}, "Conversations of this project"),
-        ("session", {"id": "x" * 400}, "That did not work"),
+        ("session", {"id": "x" * 400}, "The request failed"),
         ("fact", {"id": "nothing", "user": USER}, "No such fact"),
-        ("file", {"path": "/no/such/file"}, "file not found"),
-        ("file", {"path": "/../up"}, "That did not work"),
+        ("file", {"path": "/no/such/file"}, "the file does not exist"),
+        ("file", {"path": "/../up"}, "The request failed"),
         ("files", {"path": "/no/such"}, "Nothing is here"),
         ("board", {"user": "nobody", "id": "nothing"}, "There is no board"),
-        ("notebook", {"id": "no-such-document"}, "That did not work"),
-        ("block", {"id": "0" * 16}, "That did not work"),
+        ("notebook", {"id": "no-such-document"}, "The request failed"),
+        ("block", {"id": "0" * 16}, "The request failed"),
         ("memory", {"user": USER, "id": "mem_none"}, ""),
-        ("playground", {"tool": "no_such_tool"}, "That did not work"),
-        ("key", {"id": "no-key"}, "That did not work"),
+        ("playground", {"tool": "no_such_tool"}, "The request failed"),
+        ("key", {"id": "no-key"}, "The request failed"),
     ],
 )
 def test_what_is_not_there_is_told_and_the_way_on_is_shown(
@@ -252,5 +252,5 @@ def test_a_bad_project_is_told(seen: Seen) -> None:
     seen.expected = ("status of 4",)
     tab: Any = seen.tab
     tab.goto(seen.base.replace("/default/", "/no%20project/") + "sessions")
-    assert "That did not work" in tab.inner_text("main")
+    assert "The request failed" in tab.inner_text("main")
     assert seen.barriers() == []

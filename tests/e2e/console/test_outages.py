@@ -9,7 +9,7 @@ from tests.e2e.console.seen import Seen
 
 pytestmark = pytest.mark.slow
 
-SAID = "The memory is out of reach just now"
+SAID = "The database cannot be reached at the moment"
 TRIES_MAX = 50
 PAGES: list[tuple[str, dict[str, str]]] = [
     ("sessions", {}),

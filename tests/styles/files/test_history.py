@@ -261,7 +261,7 @@ async def test_unknown_versions_and_those_of_others_are_not_found(
     for tool in ("read_version", "restore_version"):
         for history_id in unknown:
             body = await past.refuses("NOT_FOUND", tool, path="/f", history_id=history_id)
-            assert body["message"] == "version not found"
+            assert body["message"] == "the version does not exist"
         for stranger in strangers:
             await stranger.refuses("NOT_FOUND", tool, path="/f", history_id=version)
             assert await stranger.listed("/f") == []
@@ -277,7 +277,7 @@ async def test_history_is_of_exactly_one_path(past: Past) -> None:
     for tool, more in (("list_versions", {}), ("read_version", {"history_id": version})):
         for root in ("", "/"):
             body = await past.refuses("INVALID_PATH", tool, path=root, **more)
-            assert body["message"] == "history requires an exact file path"
+            assert body["message"] == "the path must be that of a single file"
         await past.refuses("NOT_FOUND", tool, path="/d", **more)
         await past.refuses("NOT_FOUND", tool, path="/d/ff", **more)
     await past.refuses("INVALID_PATH", "restore_version", path="", history_id=version)

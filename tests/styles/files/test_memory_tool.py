@@ -458,7 +458,7 @@ async def test_what_a_command_needs_is_asked_for(
     whole |= {"old_path": "/memories/a", "new_path": "/memories/b"}
     del whole[missing]
     assert await memory.refuses("INVALID_ARGUMENT", command, **whole) == (
-        f"{missing}: the command {command} needs it"
+        f"the command {command} needs {missing}"
     )
 
 
@@ -524,4 +524,4 @@ async def test_text_that_differs_in_its_line_ends_alone_is_refused_with_the_caus
     for old, is_told in (("a\nb", True), ("a\nx", False)):
         call = {"command": "str_replace", "path": "/memories/a.md", "old_str": old}
         error = await memory.call.refuses("INVALID_ARGUMENT", "memory", **call)
-        assert ("line ends differ" in error.get("recovery", "")) == is_told
+        assert ("line endings differ" in error.get("recovery", "")) == is_told

@@ -103,7 +103,7 @@ async def test_reading_what_is_not_a_file_says_why(files: FileDoor) -> None:
         await files.refuses("IS_DIRECTORY", "read", path=path)
     for path in ("/nothing", "/di", "/dir/g", "/dir/f/g"):
         body = await files.refuses("NOT_FOUND", "read", path=path)
-        assert body["message"] == "file not found"
+        assert body["message"] == "the file does not exist"
 
 
 async def test_a_file_cannot_stand_where_a_directory_is_nor_below_a_file(files: FileDoor) -> None:

@@ -97,7 +97,7 @@ async def test_the_root_cannot_be_deleted(files: FileDoor) -> None:
         {},
     ):
         body = await files.refuses("PERMISSION_DENIED", "delete", **arguments)
-        assert body["message"] == "root directory cannot be deleted"
+        assert body["message"] == "the root directory cannot be deleted"
     await files.write("/f")
     await files.refuses("PERMISSION_DENIED", "delete", path="/", recursive=True)
     assert await files.paths() == ["/f"]

@@ -307,8 +307,7 @@ async def test_an_answer_without_facts_is_a_failure_that_may_pass(
         await tell(call, "I like tea")
     assert refused.value.body == {
         "code": "UNAVAILABLE",
-        "message": "Failed to extract facts: the model's answer is not the JSON that it was asked"
-        " for",
+        "message": "Failed to extract facts: the model's answer is not the requested JSON",
         "retryable": True,
     }
     assert await held(call) == []

@@ -94,7 +94,7 @@ async def test_removed_document_comes_back_with_all_below_it_once_it_is_linked_a
     restoring = {"id": "a", "version": versions[0]["version"]}
     error = await notebook.call.refuses("NOT_FOUND", "restore_document", **restoring)
     assert error["message"] == "Error: id: not found"
-    assert "link it as [[id]]" in error["recovery"]
+    assert "add [[id]]" in error["recovery"]
     await notebook.write("root", "[[a]]")
     assert await notebook.text("a") == "# a\n\n"
     restored = await notebook("restore_document", **restoring)
@@ -177,7 +177,7 @@ async def test_restored_version_says_which_documents_have_no_kept_text(
     await notebook.write("root", "nothing")
     await admin.execute("DELETE FROM files WHERE path = '/notebook/a.md'")
     answer = await notebook("restore_document", id="root", version=whole)
-    assert answer["note"] == "no text is kept any more of: a"
+    assert answer["note"] == "the texts of these documents are no longer kept: a"
     assert answer["text"] == f"Succeeded\nCreated: a\nNote: {answer['note']}"
 
 
@@ -326,19 +326,19 @@ async def test_limits_of_depth_number_and_size_are_named_and_nothing_is_half_wri
         "INVALID_CONTENT", "update_document", id="b", content="[[c]]"
     )
     assert (message, details) == (
-        "Error: content: the tree may be 2 levels deep below the root",
+        "Error: content: the tree is limited to 2 levels below the root",
         {"link": "c"},
     )
     message, _ = await notebook.refused(
         "QUOTA_EXCEEDED", "update_document", content="[[a]] [[x]] [[y]]"
     )
-    assert message == "Error: content: a notebook may have 4 documents at the most"
+    assert message == "Error: content: a notebook is limited to 4 documents"
     assert await notebook.write("root", "[[a]] [[x]]") == "Succeeded\nCreated: x"
     assert await notebook.write("root", "[[a]] [[z]]") == "Succeeded\nCreated: z\nRemoved: x"
     message, _ = await notebook.refused(
         "PAYLOAD_TOO_LARGE", "update_document", content="é" * 10 + "!"
     )
-    assert message == "Error: content: a document may hold 20 bytes at the most"
+    assert message == "Error: content: a document is limited to 20 bytes"
     assert await notebook.write("z", "é" * 10) == "Succeeded"
     assert await notebook.tree() == "root:\n- a:\n  - b\n- z\n"
 
@@ -361,9 +361,7 @@ async def test_a_long_document_is_told_to_be_one(with_options: Callable[..., Not
     notebook = with_options(oversized_bytes=100)
     assert await notebook.write("root", "x" * 100) == "Succeeded"
     answer = await notebook("update_document", content="x" * 101)
-    assert (
-        answer["note"] == "this document holds 101 bytes; split_document says how it can be cut up"
-    )
+    assert answer["note"] == "this document has 101 bytes; split_document shows how to split it"
     assert answer["text"] == "Succeeded\nNote: " + answer["note"]
 
 

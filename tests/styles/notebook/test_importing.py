@@ -56,12 +56,12 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     ("texts", "code", "message"),
     [
         ({"a": ""}, "INVALID_ARGUMENT", "Error: root: not found"),
-        ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
-        ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
+        ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is not a document id"),
+        ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is not a document id"),
         (
             {"root": "x" * 100},
             "PAYLOAD_TOO_LARGE",
-            "Error: content: a document may hold 99 bytes at the most",
+            "Error: content: a document is limited to 99 bytes",
         ),
         (
             {"root": "[[root]]"},
@@ -81,7 +81,7 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
         (
             {"root": "[[a]]", "a": "[[b]]", "b": "[[c]]", "c": "[[d]]"},
             "INVALID_CONTENT",
-            "Error: content: the tree may be 3 levels deep below the root",
+            "Error: content: the tree is limited to 3 levels below the root",
         ),
         (
             {"root": "".join(f"[[r{a}]]" for a in range(10))}
@@ -92,7 +92,7 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
                 for b in range(10)
             },
             "QUOTA_EXCEEDED",
-            "Error: content: a notebook may have 700 documents at the most",
+            "Error: content: a notebook is limited to 700 documents",
         ),
     ],
 )
@@ -115,6 +115,6 @@ async def test_a_notebook_that_was_written_takes_no_import(
     notebook: NotebookDoor, documents: NotebookDocuments, scope: Scope
 ) -> None:
     await notebook.write("root", "mine")
-    with pytest.raises(MemsvcError, match="this notebook has been written already"):
+    with pytest.raises(MemsvcError, match="this notebook is not empty"):
         await documents.import_documents(scope, {"root": "theirs"})
     assert await notebook.text() == "mine"

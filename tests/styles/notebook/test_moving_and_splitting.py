@@ -115,10 +115,10 @@ async def test_id_of_a_renamed_document_can_be_used_anew(
     ("arguments", "code", "message"),
     [
         ({"id": "root", "new_id": "x"}, "INVALID_ARGUMENT", "id: the root cannot be moved"),
-        ({"id": "a", "new_id": "b"}, "ALREADY_EXISTS", "new_id: is taken already"),
-        ({"id": "a", "new_id": "root"}, "ALREADY_EXISTS", "new_id: is taken already"),
-        ({"id": "a", "new_id": "x]]"}, "INVALID_ARGUMENT", "new_id: is none"),
-        ({"id": "a", "new_id": "x" * 129}, "INVALID_ARGUMENT", "new_id: is none"),
+        ({"id": "a", "new_id": "b"}, "ALREADY_EXISTS", "new_id: already exists"),
+        ({"id": "a", "new_id": "root"}, "ALREADY_EXISTS", "new_id: already exists"),
+        ({"id": "a", "new_id": "x]]"}, "INVALID_ARGUMENT", "new_id: is not a document id"),
+        ({"id": "a", "new_id": "x" * 129}, "INVALID_ARGUMENT", "new_id: is not a document id"),
         ({"id": "none", "new_id": "x"}, "NOT_FOUND", "id: not found"),
         ({"id": "a"}, "INVALID_ARGUMENT", "parent: is missing"),
         ({"id": "a", "new_id": "x", "parent": "a1"}, "INVALID_CONTENT", "circular reference"),
@@ -162,7 +162,7 @@ async def test_a_link_that_cannot_be_taken_out_by_itself_is_left_to_the_caller(
     for text in ("[[[[x]]]]", "[[new[[x]]]]"):
         await planted.write("a1", text)
         message, _ = await planted.refused("INVALID_CONTENT", "move_document", id="x", parent="b")
-        assert message == "Error: id: its link cannot be taken out of the old parent by itself"
+        assert message == "Error: id: its link cannot be removed from the old parent automatically"
         assert await planted.text("a1") == text
     assert await planted("move_document", id="x", parent="b", old_parent_content="none")
 
@@ -211,7 +211,7 @@ async def test_a_move_that_would_leave_no_tree_changes_nothing(planted: Notebook
         parent="root",
         new_parent_content="[[a1]] [[b]]",
     )
-    assert told[0] == "Error: content: a document that is given a text would be removed"
+    assert told[0] == "Error: content: a document with a new text would be removed"
     assert await planted.tree() == before
 
 
@@ -222,7 +222,7 @@ async def test_a_move_to_where_it_is_does_nothing(planted: NotebookDoor) -> None
     told = await planted.refused(
         "INVALID_ARGUMENT", "move_document", id="a1", parent="a", new_parent_content="[[a1]]"
     )
-    assert told[0].startswith("Error: parent: the document is there already")
+    assert told[0].startswith("Error: parent: is already the parent")
 
 
 async def test_the_limit_of_depth_counts_what_is_below_a_document_that_moves(
@@ -235,7 +235,7 @@ async def test_the_limit_of_depth_counts_what_is_below_a_document_that_moves(
     assert (await notebook("move_document", id="b", parent="a"))["text"] == "Succeeded"
     await notebook.write("b1", "no links")
     told = await notebook.refused("INVALID_CONTENT", "move_document", id="b", parent="a1")
-    assert told == ("Error: content: the tree may be 3 levels deep below the root", {"link": "b"})
+    assert told == ("Error: content: the tree is limited to 3 levels below the root", {"link": "b"})
     assert await notebook.tree() == "root:\n- a:\n  - a1\n  - b:\n    - b1\n"
 
 
@@ -270,7 +270,7 @@ async def test_a_document_is_cut_at_its_headings_when_asked_and_nothing_is_lost(
     assert await notebook.text("plan") == LONG
     content = "# Plan\nIntro with [[kept]].\n\n- [[Tasks]]\n- [[Notes]]\n- [[Tasks 2]]\n"
     assert suggested["content"] == content
-    assert suggested["text"].startswith("It would be cut into these documents:\n- Tasks: ")
+    assert suggested["text"].startswith("It would be split into these documents:\n- Tasks: ")
     done = await notebook("split_document", id="plan", apply=True)
     assert (done["applied"], done["created"]) == (True, ["Tasks", "Notes", "Tasks 2"])
     assert done["text"] == "Succeeded\nCreated: Tasks, Notes, Tasks 2"

@@ -76,7 +76,7 @@ async def test_a_wrong_fact_is_questioned_until_it_helps(
     for _ in range(2):
         await call("memory_feedback", **rated, verdict="wrong")
         [told] = await facts(call)
-        assert (told["state"], told["doubt"]["text"]) == ("questioned", "said to be wrong")
+        assert (told["state"], told["doubt"]["text"]) == ("questioned", "reported as wrong")
     prompt = await call(
         "memory_before_turn", session_id="s2", user_id="ada", current_input="Where do I live?"
     )

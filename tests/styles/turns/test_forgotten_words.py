@@ -150,7 +150,7 @@ async def test_a_query_without_a_fact_shows_the_sentences_first_and_changes_noth
     assert "4417" in await told(door, "What is the gate code?", session="n", user_id="ada")
     nothing = await door(FORGET, session_id="new", user_id="ada", query="my blood type")
     assert (nothing["facts"], nothing["sentences"]) == ([], [])
-    assert "nothing is forgotten" in nothing["note"]
+    assert "nothing was found or forgotten" in nothing["note"]
     assert shown["note"] is None
 
 

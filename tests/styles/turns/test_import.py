@@ -297,7 +297,7 @@ async def test_imported_item_with_an_unreadable_time_is_left_out_and_named(door:
     assert done["counts"]["items"] == 2
     assert [(one["line"], one["why"].split(" must")[0]) for one in done["broken"]] == [
         (2, "not a response item: item.metadata.occurred_at"),
-        (4, "unreadable ts"),
+        (4, "ts is not valid"),
     ]
 
 

@@ -169,7 +169,7 @@ async def test_a_claim_is_taken_over_after_two_minutes_and_whoever_held_it_is_fe
     fresh = await claim(database, scope, clock)
     assert fresh.token != stale.token
     for attempt in (_hold, _finish):
-        with pytest.raises(Exception, match="taken over"):
+        with pytest.raises(Exception, match="took over"):
             await attempt(database, scope, clock, stale)
     async with database.begin(scope) as tx:
         await guard.release(tx, "s1", MAINTENANCE_TURN, stale.token)

@@ -72,8 +72,8 @@ async def test_what_is_shown_can_be_changed_and_written_back(door: Door, opened:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("not json", "one JSON object"),
-        ("[]", "one JSON object"),
+        ("not json", "must be a JSON object"),
+        ("[]", "must be a JSON object"),
         ('{"tiers": {"L1": {"retention_days": -1}}}', "tiers.L1.retention_days"),
         ('{"tiers": {"L9": {}}}', "tiers.L9"),
         ('{"compaction": 3}', "compaction"),
@@ -81,7 +81,7 @@ async def test_what_is_shown_can_be_changed_and_written_back(door: Door, opened:
         ('{"ttl_days": 0}', "ttl_days"),
         ('{"unheard_of": 1}', "unheard_of"),
         ('{"store": "perhaps"}', "store"),
-        ('{"version": ' + " " * 17_000 + "1}", "bytes at the most"),
+        ('{"version": ' + " " * 17_000 + "1}", "is limited to 16384 bytes"),
     ],
 )
 async def test_what_cannot_be_a_policy_is_refused_by_name_and_changes_nothing(

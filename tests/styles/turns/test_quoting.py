@@ -148,7 +148,10 @@ async def test_a_board_is_quoted_to_its_own_user_alone(
     refused = await door.refuses(
         "INVALID_ARGUMENT", "memory_before_turn", current_input=QUESTION, sources=["whiteboard"]
     )
-    assert refused["message"] == "sources: whiteboard needs user_id, as every board is somebody's"
+    assert (
+        refused["message"]
+        == "sources: whiteboard needs user_id, because each board belongs to a user"
+    )
 
 
 async def test_what_the_tools_of_boards_and_documents_wrote_is_quoted_by_the_next_call(
@@ -197,7 +200,7 @@ async def test_a_source_that_is_not_kept_here_is_refused_and_those_that_are_name
         "INVALID_ARGUMENT", "memory_before_turn", current_input="x", sources=["turns", "whiteboard"]
     )
     assert refused["message"] == (
-        "sources: this service keeps no whiteboard to recall from; there are: turns, facts,"
+        "sources: this service does not provide whiteboard; available: turns, facts,"
         " insights, notebook"
     )
 

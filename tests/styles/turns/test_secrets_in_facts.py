@@ -121,7 +121,7 @@ async def test_answer_says_that_a_secret_was_not_remembered(
     door = open_door(database, clock, tokens, meter, scope, policy=PolicyOptions(secrets=policy))
     for _ in range(2):  # a retry is answered alike
         stored = await say(door, "t1", KEY, user_id="u1")
-        assert "never becomes a fact" in stored["note"]
+        assert "never stored as a fact" in stored["note"]
         assert stored["fact_ids"] == []
     plain = await say(door, "t2", "Remember that I'm vegan.", user_id="u1")
     assert plain.get("note") is None
@@ -131,5 +131,5 @@ async def test_answer_says_that_nothing_is_stored(door: Door) -> None:
     policy = {"path": "/memory/s1/meta/policy.json", "content": '{"store": false}'}
     await door("file_write", project="default", **policy, mode="TRUNCATE")
     asked = await say(door, "t1", "Remember that the door code is 4471.", user_id="u1")
-    assert (asked["stored_items"], "stores nothing" in asked["note"]) == (0, True)
+    assert (asked["stored_items"], "does not allow storing" in asked["note"]) == (0, True)
     assert (await say(door, "t2", "I live in Rome.", user_id="u1")).get("note") is None

@@ -221,7 +221,7 @@ async def test_what_a_model_will_never_make_a_board_of_is_given_up_and_that_is_s
     llm.answers += [UNUSABLE] * 3
     bodies = [await refused(board, text) for text in ("poison", "two", "three")]
     assert [body.get("entries_given_up") for body in bodies] == [None, None, 1]
-    assert bodies[2]["message"].endswith("; 1 entry was given up")
+    assert bodies[2]["message"].endswith("; 1 entry was dropped")
     assert "kept" not in bodies[2]["recovery"]
     llm.always = "a board"
     await note(board, "four")

@@ -66,7 +66,7 @@ async def write_merge(
     await queue_embedding(tx, now)
 
 
-WRONG: Final = "said to be wrong"
+WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
 
 
@@ -140,8 +140,8 @@ class FactCorrection:
             if old.state is not FactState.ACTIVE and not isinstance(correction, Restored):
                 raise MemsvcError(
                     Code.CONFLICT,
-                    "this value is a past one",
-                    recovery="correct the value that holds now, or restore this one",
+                    "this is a past value of the fact",
+                    recovery="correct the current value, or restore this one",
                 )
             active = [old] if old.state is FactState.ACTIVE else []
             closed = {(fact.index_id, fact.entry): fact for fact in [*known, *active]}
@@ -175,7 +175,7 @@ class FactCorrection:
                 found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
                 entries = [item.entry for item in found.get(turn, ())]
                 if not entries:
-                    raise not_found("there is no such turn, or it was forgotten")
+                    raise not_found("the turn does not exist, or was forgotten")
             else:
                 fact = await _find(tx, list(indexes), owner.session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
@@ -200,7 +200,9 @@ class FactCorrection:
             for session in session_names
         ]
         if not all(policy.store for policy in policies):
-            raise MemsvcError(Code.CONFLICT, "the session's policy forbids to store anything")
+            raise MemsvcError(
+                Code.CONFLICT, "the session's policy does not allow anything to be stored"
+            )
         return policies[-1]
 
 
@@ -212,8 +214,8 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
         if fact.statement.record_id == record_id:
             return fact
     raise not_found(
-        "there is no fact of this record_id, or it was forgotten",
-        recovery="memory_list_facts has the record_id of each value",
+        "no fact has this record_id, or it was forgotten",
+        recovery="get the record_id of each value from memory_list_facts",
     )
 
 
@@ -272,11 +274,11 @@ def _value_in(statement: str, old: Statement) -> str:
 def _checked(text: str, name: str, key: str) -> str:
     plain = plain_line(text)
     if not plain:
-        raise invalid(f"{name} says nothing")
+        raise invalid(f"{name} does not contain a statement")
     if len(plain) > STATEMENT_CHARS_MAX:
-        raise invalid(f"{name} may have {STATEMENT_CHARS_MAX} characters")
+        raise invalid(f"{name} is limited to {STATEMENT_CHARS_MAX} characters")
     if is_secret(plain, f"{key.replace('_', ' ')} {plain}"):
-        raise invalid(f"{name} looks like a secret, which no fact may hold")
+        raise invalid(f"{name} looks like a secret, which is not stored in facts")
     return plain
 
 

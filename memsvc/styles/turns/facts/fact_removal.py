@@ -441,9 +441,9 @@ class FactRemoval:
 
 def _no_forget() -> MemsvcError:
     return not_found(
-        "there is nothing to take back under this forget_id",
-        recovery="it belongs to another person, was erased or taken back already, or its time is"
-        " over",
+        "this forget_id cannot be undone",
+        recovery="it belongs to another user, was already erased or undone, or its undo period"
+        " has ended",
     )
 
 

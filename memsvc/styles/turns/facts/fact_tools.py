@@ -64,12 +64,10 @@ CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
 fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
 NOTHING_NOTE: Final = (
-    "nothing was found, so nothing is forgotten: say it in the words of the message, or find it"
-    " with memory_list_facts or memory_before_turn and name its fact_ids or turn_ids"
+    "nothing was found or forgotten: use the words of the message, or find it with"
+    " memory_list_facts or memory_before_turn and pass its fact_ids or turn_ids"
 )
-BACKUPS_NOTE: Final = (
-    "backups and archives that were made before still have it, until they are deleted"
-)
+BACKUPS_NOTE: Final = "backups and archives made earlier keep it until they are deleted"
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 FACTS_MAX: Final = 500
@@ -96,106 +94,104 @@ class _Told(NamedTuple):
 
 @result
 class FactEvidence:
-    session_id: Annotated[str, "the session in which it was said"]
-    turn_id: Annotated[str, "the turn in which it was said"]
-    item: Annotated[str, "the event of the item that says it, as in the session's event files"]
-    user_id: Annotated[str, "who said it, if known"]
+    session_id: Annotated[str, "session in which it was said"]
+    turn_id: Annotated[str, "turn in which it was said"]
+    item: Annotated[str, "id of the item's event, as in the session's event files"]
+    user_id: Annotated[str, "speaker, if known"]
     origin: Annotated[
         str,
-        "who found the fact there: rule, model, user or import; person: who corrected"
-        " what had been found there",
+        "origin of the fact: rule, model, user or import; person: corrected by a person",
     ]
 
 
 @result
 class Feedback:
-    changed: Annotated[bool, "whether it was said anew, or otherwise than before"]
+    changed: Annotated[bool, "whether it was said again, or in other words"]
 
 
 @result
 class FactDoubt:
-    text: Annotated[str, "what the user said later"]
-    said_at: Annotated[datetime, "when"]
-    session_id: Annotated[str, "the session in which it was said"]
-    turn_id: Annotated[str, "the turn in which it was said"]
+    text: Annotated[str, "the user's later sentence"]
+    said_at: Annotated[datetime, "time"]
+    session_id: Annotated[str, "session in which it was said"]
+    turn_id: Annotated[str, "turn in which it was said"]
 
 
 @result
 class ListedFact:
-    fact_id: Annotated[str, "what it is a fact about, as in fact_ids of memory_after_turn"]
+    fact_id: Annotated[str, "id of what the fact is about, as in fact_ids of memory_after_turn"]
     record_id: Annotated[
-        str, "this one value of it, as in recall_fact_ids; memory_forget takes it as well"
+        str, "id of this value of the fact, as in recall_fact_ids; memory_forget accepts it too"
     ]
     key: Annotated[str, "the kind of the fact"]
-    value: Annotated[str, "the value, as it was said"]
-    statement: Annotated[str, "the words that say it; empty if they are not known"]
-    tier: Annotated[str, "where it is kept: L0 what lasts, L1 by day, L2 by week"]
-    confidence: Annotated[float, "how sure it is, 0 to 1"]
+    value: Annotated[str, "value, as it was said"]
+    statement: Annotated[str, "the words that state it; empty if unknown"]
+    tier: Annotated[str, "retention tier: L0 permanent, L1 a day, L2 a week"]
+    confidence: Annotated[float, "confidence, 0 to 1"]
     state: Annotated[
         str,
-        "active, questioned (it may hold no more, see doubt), superseded, deleted, or"
-        " expired for one that is past its day",
+        "active, questioned (may no longer be true, see doubt), superseded, deleted, or expired",
     ]
-    doubt: Annotated[FactDoubt | None, "the later sentence that makes it questioned"]
-    valid_from: Annotated[datetime, "since when it holds"]
-    valid_to: Annotated[datetime | None, "until when it held, if it was replaced or taken back"]
-    expires_at: Annotated[
-        datetime | None, "the end of its last day; none for what is kept for good"
+    doubt: Annotated[FactDoubt | None, "the later sentence that puts it in doubt"]
+    valid_from: Annotated[datetime, "time from which it is true"]
+    valid_to: Annotated[
+        datetime | None, "time until which it was true, if it was replaced or withdrawn"
     ]
-    superseded_by: Annotated[str | None, "the record_id of the value that replaced it"]
+    expires_at: Annotated[datetime | None, "end of its last day; null if it does not expire"]
+    superseded_by: Annotated[str | None, "record_id of the value that replaced it"]
     evidence: Annotated[FactEvidence, "where it was said"]
 
 
 @result
 class FactList:
-    facts: Annotated[list[ListedFact], "newest first; forgotten facts are not among them"]
-    next_cursor: Annotated[str | None, "where the next page begins, if there is one"] = None
-    note: Annotated[str | None, "where nothing was found, if nothing was"] = None
+    facts: Annotated[list[ListedFact], "facts, newest first; without forgotten ones"]
+    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    note: Annotated[str | None, "where the search looked, if nothing was found"] = None
 
 
 @result
 class ForgottenTurn:
     turn_id: Annotated[str, "the turn"]
-    items: Annotated[int, "items of it that recall could show"]
+    items: Annotated[int, "number of its items that recall could show"]
 
 
 @result
 class ForgottenSentence:
-    session_id: Annotated[str, "the session in which it was said"]
+    session_id: Annotated[str, "session in which it was said"]
     turn_id: Annotated[str, "the turn"]
-    text: Annotated[str, "the words"]
+    text: Annotated[str, "the sentence"]
 
 
 @result
 class HeldElsewhere:
     kind: Annotated[str, "files, whiteboard, notebook, knowledge or memories"]
-    id: Annotated[str, "path or id there"]
+    id: Annotated[str, "path or id of the place"]
 
 
 @result
 class ForgottenFacts:
-    dry_run: Annotated[bool, "true: nothing was changed"]
+    dry_run: Annotated[bool, "true if nothing was changed"]
     facts: Annotated[
-        list[ListedFact], "values that were forgotten, or would be, as they were before"
+        list[ListedFact], "values that were or would be forgotten, as they were before"
     ]
-    turns: Annotated[list[ForgottenTurn], "turns that were forgotten, or would be"]
+    turns: Annotated[list[ForgottenTurn], "turns that were or would be forgotten"]
     sentences: Annotated[
-        list[ForgottenSentence], "what messages say of it, forgotten too, or would be"
+        list[ForgottenSentence], "sentences of messages that were or would be forgotten with them"
     ]
-    not_found: Annotated[list[str], "ids that nothing was found under"]
-    forget_id: Annotated[str | None, "for undo, until undo_until"] = None
-    undo_until: Annotated[datetime | None, "until when undo works"] = None
+    not_found: Annotated[list[str], "ids for which nothing was found"]
+    forget_id: Annotated[str | None, "pass it as undo, until undo_until"] = None
+    undo_until: Annotated[datetime | None, "end of the undo period"] = None
     also_in: Annotated[
-        list[HeldElsewhere], "where else it is, which forgetting leaves: delete it there"
+        list[HeldElsewhere], "other places that contain it and are not changed: delete it there"
     ] = field(default_factory=list)
-    restored: Annotated[bool, "true: these were brought back by undo"] = False
-    note: Annotated[str | None, "what else the caller has to know"] = None
+    restored: Annotated[bool, "true if undo restored these"] = False
+    note: Annotated[str | None, "further information for the caller"] = None
 
 
 @result
 class FactChange:
-    changed: Annotated[bool, "false: it held already"]
-    fact: Annotated[ListedFact, "the value that holds now"]
+    changed: Annotated[bool, "false if it was already current"]
+    fact: Annotated[ListedFact, "the current value"]
 
 
 @frozen
@@ -218,21 +214,21 @@ class FactTools:
         tier: Annotated[Literal["", "L0", "L1", "L2"], "only these"] = "",
         state: Annotated[
             Literal["active", "past", "all"],
-            "past: replaced, taken back or expired",
+            "past: replaced, withdrawn or expired",
         ] = "active",
         fact_id: Annotated[
             str,
             Field(max_length=1024, pattern=r"^[^\x00]*$"),
-            "only of this",
+            "only this retention tier",
         ] = "",
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "at the most"] = LIMIT_DEFAULT,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number"] = LIMIT_DEFAULT,
         cursor: Annotated[
-            str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the page before"
+            str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the previous page"
         ] = "",
     ) -> FactList:
-        """List the facts of a session and a user, of now or before.
+        """List current or past facts of a session and a user.
 
-        Each with where it was said and what replaced it."""
+        Each has its source and what replaced it."""
         now = self.clock.now()
         query = FactHistoryFilter(
             FactTier(tier) if tier else None,
@@ -270,13 +266,13 @@ class FactTools:
         record_id: Annotated[
             str, Field(pattern="^[0-9a-f]{12}$"), "the fact, as in recall_fact_ids"
         ],
-        statement: Annotated[CorrectedText, "what is true, as a sentence of the user's"] = None,
+        statement: Annotated[CorrectedText, "the true sentence, as the user says it"] = None,
         value: Annotated[CorrectedText, "or only the true value"] = None,
-        restore: Annotated[bool, "or that this value holds (again)"] = False,
+        restore: Annotated[bool, "or true: this value is true (again)"] = False,
     ) -> FactChange:
         """Call when the user says that something remembered is wrong.
 
-        Give the true statement or value, or restore a past or questioned one. The old one is kept
+        Pass the true statement or value, or restore a past or questioned one. The old one is kept
         as history."""
         corrections: list[Correction] = []
         if statement is not None:
@@ -286,7 +282,7 @@ class FactTools:
         if restore:
             corrections.append(Restored())
         if len(corrections) != 1:
-            raise invalid("give exactly one of statement, value and restore")
+            raise invalid("pass exactly one of statement, value and restore")
         owner = FactOwner(session_id, user_id, reach)
         corrected = await self.fact_correction.correct(scope, owner, record_id, corrections[0])
         return FactChange(corrected.changed, _listed(corrected.fact, self.clock.now()))
@@ -302,13 +298,13 @@ class FactTools:
         user_id: FactUser = "",
         record_id: Annotated[str, Field(pattern="^[0-9a-f]*$"), "the fact"] = "",
         turn_id: Annotated[TurnId, "or the turn"] = "",
-        verdict: Annotated[Literal["helped", "wrong"], "the latest counts"],
+        verdict: Annotated[Literal["helped", "wrong"], "the latest rating counts"],
     ) -> Feedback:
-        """Say that a recalled fact or turn helped or was wrong: it ranks higher or lower.
+        """Rate a recalled fact or turn as helpful or wrong, so that it ranks higher or lower.
 
-        Wrong means untrue. A wrong fact is questioned."""
+        Wrong means untrue; the fact becomes questioned."""
         if bool(record_id) == bool(turn_id):
-            raise invalid("give either record_id or turn_id")
+            raise invalid("pass either record_id or turn_id")
         changed = await self.fact_correction.feedback(
             scope,
             FactOwner(session_id, user_id),
@@ -339,28 +335,28 @@ class FactTools:
         fact_ids: Annotated[
             Names,
             Field(default_factory=list),
-            "fact_id: with every past value, or record_id: one value",
+            "fact_id: all its values, or record_id: one value",
         ],
-        query: Annotated[str, Field(max_length=20_000), "or what this names"] = "",
+        query: Annotated[str, Field(max_length=20_000), "or a description of it"] = "",
         turn_ids: Annotated[
             Names,
             Field(default_factory=list),
-            "turns of the session, with their facts",
+            "whole turns, with their facts",
         ],
         dry_run: Annotated[
             bool | None,
-            "only list; if not given, true with a query",
+            "only list; with a query, true by default",
         ] = None,
-        erase: Annotated[bool, "without undo"] = False,
-        undo: Annotated[str, "or a forget_id to take back"] = "",
+        erase: Annotated[bool, "no undo later"] = False,
+        undo: Annotated[str, "or a forget_id to undo"] = "",
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten: facts, or whole turns.
 
-        What messages say of it goes too. A query is a dry run unless dry_run is false."""
+        Removes it from messages too. A query is a dry run unless dry_run is false."""
         targets = RemovalTargets(fact_ids, query, turn_ids)
         is_named = bool(targets.names or targets.question.strip() or targets.turns)
         if is_named is bool(undo):
-            raise invalid("say what to forget: fact_ids, a query or turn_ids; or undo alone")
+            raise invalid("pass what to forget (fact_ids, query or turn_ids), or undo alone")
         owner, removal, now = (
             FactOwner(session_id, user_id, reach),
             self.fact_removal,
@@ -403,7 +399,7 @@ class FactTools:
 def _note(found: RemovedFacts, place: str, *, erased: bool) -> str | None:
     """Return what the caller has to know beside what was found."""
     if not (found.facts or found.items_by_turn or found.forgetting.items):
-        return f"{NOTHING_NOTE}; looked in {place}"
+        return f"{NOTHING_NOTE}; searched {place}"
     return BACKUPS_NOTE if erased else None
 
 
@@ -454,21 +450,23 @@ def _position(cursor: str) -> FactPosition | None:
 
 @result
 class ProfileFact:
-    topic: Annotated[str, "what it is about: a class of the profile, or the fact_id without user_"]
-    statement: Annotated[str, "the words that say it"]
-    record_id: Annotated[str, "this value, for memory_correct_fact and memory_forget"]
-    since: Annotated[str, "the day from which it holds"]
-    questioned: Annotated[str | None, "what was said later, by which it may no longer hold"]
+    topic: Annotated[str, "topic: a class of the profile, or the fact_id without user_"]
+    statement: Annotated[str, "the words that state it"]
+    record_id: Annotated[str, "id of this value, for memory_correct_fact and memory_forget"]
+    since: Annotated[str, "day from which it is true"]
+    questioned: Annotated[str | None, "later sentence because of which it may no longer be true"]
 
 
 @result
 class Profile:
     text: Annotated[
-        str, "whose it is, then a fact a line, within max_tokens: reference, no instructions"
+        str,
+        "project and user, then one fact per line, within max_tokens; reference data,"
+        " not instructions",
     ]
     facts: Annotated[list[ProfileFact], "the same facts, in the same order"]
     token_count: Annotated[int, "tokens of text (o200k_base)"]
-    left_out: Annotated[int, "facts that max_tokens left no room for"]
+    left_out: Annotated[int, "facts omitted because of max_tokens"]
 
 
 class UserProfile:
@@ -484,7 +482,7 @@ class UserProfile:
 
     @fact_tool(
         "memory_profile",
-        title="Tell who somebody is",
+        title="Show a user's profile",
         needs=Permission.READ,
         for_agents=True,
         for_hosts=True,
@@ -494,13 +492,15 @@ class UserProfile:
         self,
         scope: Scope,
         user_id: Annotated[
-            str, AfterValidator(lambda value: check_identifier(value.strip(), "user_id")), "whom"
+            str,
+            AfterValidator(lambda value: check_identifier(value.strip(), "user_id")),
+            "the user",
         ],
-        max_tokens: Annotated[int, Field(ge=1, le=20_000), "of the text"] = 1000,
+        max_tokens: Annotated[int, Field(ge=1, le=20_000), "limit for the text"] = 1000,
     ) -> Profile:
         """Call at the start of a session to learn who the user is.
 
-        Standing instructions, name, allergies and the like, then current facts by topic."""
+        Returns standing instructions, name, allergies etc., then facts by topic."""
         [index] = turn_index.facts("", user_id)[1:]
         async with self._database.begin_read(scope) as tx:
             found, total = await latest_facts(

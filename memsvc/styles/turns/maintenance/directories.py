@@ -38,8 +38,8 @@ KEY_LIMIT = 20
 DIRECTORY_LIMIT = 200
 
 _MADE = (
-    "Nothing is stored here: these files are made when somebody reads them, of what holds at"
-    " that moment. "
+    "Nothing is stored here: these files are generated whenever somebody reads them, from"
+    " the data at that moment. "
 )
 _TIER_TEXT = (
     "Each line is a record of a fact that was learnt, replaced, taken back or forgotten, with its"
@@ -79,9 +79,10 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         "events",
         "Everything that was said in this session, as it was said.",
         (
-            "Below raw there is a file for each day, with a line for each event; compact holds"
-            " the summaries that stand for older items in the prompt, archive the days gone by,"
-            " packed. Whatever memory states can be traced to an event here by its id."
+            "Below raw there is a file for each day, with one line per event; compact has"
+            " the summaries that replace older items in the prompt, and archive has past"
+            " days, compressed. Whatever memory states can be traced to an event here by"
+            " its id."
         ),
     ),
     (
@@ -453,11 +454,11 @@ class DirectoryList:
         self,
         scope: Scope,
         session_id: SessionId = "",
-        path: Annotated[str, AfterValidator(check_path), "directory; else the session's"] = "",
-        depth: Annotated[Whole, "levels below"] = DEPTH,
-        limit: Annotated[Whole, "directories at the most"] = LIMIT,
+        path: Annotated[str, AfterValidator(check_path), "directory; default: the session's"] = "",
+        depth: Annotated[Whole, "levels below it"] = DEPTH,
+        limit: Annotated[Whole, "maximum number"] = LIMIT,
     ) -> DirectorySummaries:
-        """Call to see what memory holds: a session's directories, with abstracts."""
+        """Call to look around in memory: a session's directories, with abstracts."""
         depth, limit = depth if depth > 0 else DEPTH, limit if limit > 0 else LIMIT
         root = session_root(session_id)
         top = path or root

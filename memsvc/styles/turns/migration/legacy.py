@@ -77,8 +77,8 @@ class LegacyRecord:
 @result
 class InvalidRecord:
     file: Annotated[str, "the file"]
-    line: Annotated[int, "the line, counted from 1; 0 for the whole file"]
-    why: Annotated[str, "why it could not be read"]
+    line: Annotated[int, "line number, from 1; 0 for the whole file"]
+    why: Annotated[str, "reason why it could not be read"]
 
 
 @dataclass(slots=True)
@@ -101,7 +101,9 @@ def check_name(name: str) -> str:
     INVALID_PATH for a name that could lead out of it."""
     segments = name.split("/")
     if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
-        raise invalid_path("a file's name is a path within its session, of A-Z a-z 0-9 / _ . -")
+        raise invalid_path(
+            "a file's name must be a path within its session, of A-Z a-z 0-9 / _ . -"
+        )
     return name
 
 
@@ -363,9 +365,11 @@ def _event(
     turn = body.get("turn_id") or (file_layout.turn_of(event) if event.count("-") > 1 else "")
     message_at = latest if body.get("ts") is None else record_timestamp(body["ts"], now)
     if not isinstance(turn, str) or not turn:
-        return InvalidRecord(*place, "no turn_id")
+        return InvalidRecord(*place, "turn_id is missing")
     if message_at is None:
-        return InvalidRecord(*place, "no time" if body.get("ts") is None else "unreadable ts")
+        return InvalidRecord(
+            *place, "the time is missing" if body.get("ts") is None else "ts is not valid"
+        )
     try:
         item = normalize_item(body["item"], "item")
     except MemsvcError as error:

@@ -136,7 +136,7 @@ def _in_order(
         at = record_timestamp(record.body.get("ts"), now)
         if at is None or not _text(record.body, "key") or not _text(record.body, "id"):
             reading.broken.append(
-                InvalidRecord(record.file, record.line, "a fact without id, key or time")
+                InvalidRecord(record.file, record.line, "a fact lacks its id, key or time")
             )
             continue
         mark = _record_key(record.body)

@@ -105,7 +105,9 @@ class SessionImport:
         async with self.database.begin_read(scope) as tx:
             before = await sessions.find(tx, session)
         if before is not None and not policy_of(before.policy, self.options).store:
-            raise permission_denied("the policy of this session is to store nothing")
+            raise permission_denied(
+                "the policy of this session does not allow anything to be stored"
+            )
         for batch in _batches(old_turns.turns):
             await self._store(scope, session, batch, facts_by_turn, report, dry_run=dry_run)
             on_progress(len(batch))
@@ -384,24 +386,22 @@ def _result(turn: OldTurn, facts_by_turn: dict[str, list[str]]) -> dict[str, Any
 
 def _checked_files(value: Any) -> Any:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise invalid("files must be an object of texts by the names of their files")
+        raise invalid("files must be an object with file names as keys and texts as values")
     if not 0 < len(value) <= FILES_MAX:
-        raise invalid(f"files must hold 1 to {FILES_MAX} files")
+        raise invalid(f"files must have 1 to {FILES_MAX} files")
     return {legacy.check_name(name): text for name, text in value.items()}
 
 
 @result
 class SessionImportResult:
-    ok: Annotated[bool, "true: what could be read is in memory"]
-    counts: Annotated[
-        dict[str, int], "what was imported, was here already, or was left out, by kind"
-    ]
-    broken: Annotated[list[legacy.InvalidRecord], "the first places that could not be read"]
-    broken_count: Annotated[int, "how many places could not be read"]
+    ok: Annotated[bool, "true: everything that could be read is imported"]
+    counts: Annotated[dict[str, int], "numbers of imported, existing and skipped records, by kind"]
+    broken: Annotated[list[legacy.InvalidRecord], "first places that could not be read"]
+    broken_count: Annotated[int, "number of places that could not be read"]
     conflicts: Annotated[
-        list[str], "turns that are here with other items; they were left as they are"
+        list[str], "turns that are already stored with other items; they were left unchanged"
     ]
-    unknown_files: Annotated[list[str], "files that are none of a session's"]
+    unknown_files: Annotated[list[str], "files that do not belong to a session"]
 
 
 def import_result(report: ImportReport) -> SessionImportResult:
@@ -439,13 +439,13 @@ class ImportTools:
         files: Annotated[
             dict[str, str],
             BeforeValidator(_checked_files),
-            "the session's files by their paths within it, such as log.jsonl",
+            "texts of the session's files by path, such as log.jsonl",
         ],
-        dry_run: Annotated[bool, "only say what would be imported"] = False,
+        dry_run: Annotated[bool, "only report what would be imported"] = False,
     ) -> SessionImportResult:
-        """Bring in a session that a client kept itself.
+        """Import a session that a client stored itself.
 
-        Give the text of its files: the canonical layout, or log.jsonl, context.jsonl,
+        Pass the text of its files: the canonical layout, or log.jsonl, context.jsonl,
         memory_facts.jsonl, meta.json. Importing twice changes nothing."""
         contents = {name: text.encode("utf-8", "replace") for name, text in files.items()}
         records = await to_thread.run_sync(legacy.read, contents)

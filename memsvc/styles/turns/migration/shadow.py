@@ -44,36 +44,37 @@ class ClientFile(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     path: str = Field(max_length=1024, description="its path")
-    size: int | None = Field(None, ge=0, description="its bytes")
-    lines: int | None = Field(None, ge=0, description="its lines")
+    size: int | None = Field(None, ge=0, description="its size in bytes")
+    lines: int | None = Field(None, ge=0, description="its number of lines")
 
 
 @result
 class FactComparison:
-    only_there: Annotated[list[str], "facts that only your side recalled"]
-    only_here: Annotated[list[str], "facts that only this side recalled"]
+    only_there: Annotated[list[str], "facts that only your memory recalled"]
+    only_here: Annotated[list[str], "facts that only this memory recalled"]
     same: Annotated[list[str], "facts that both recalled"]
     different: Annotated[list[str], "facts that both recalled with different values"]
 
 
 @result
 class FileComparison:
-    missing_here: Annotated[list[str], "files that only your side has"]
-    missing_there: Annotated[list[str], "files that only this side has"]
-    different: Annotated[list[str], "files with another number of lines"]
-    same: Annotated[int, "how many files are alike"]
+    missing_here: Annotated[list[str], "files that only your memory has"]
+    missing_there: Annotated[list[str], "files that only this memory has"]
+    different: Annotated[list[str], "files with a different number of lines"]
+    same: Annotated[int, "number of equal files"]
 
 
 @result
 class ShadowResult:
-    agrees: Annotated[bool, "true: nothing differs"]
+    agrees: Annotated[bool, "true if nothing differs"]
     facts: Annotated[FactComparison, "recalled facts, by id"]
-    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, else counted here"]
-    tokens_here: Annotated[int, "tokens of the input that this side would prepare"]
-    tokens_agree: Annotated[
-        bool | None, "whether they differ by 5 % at the most; null if not compared"
+    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, or counted here"]
+    tokens_here: Annotated[int, "tokens of the input that this memory would prepare"]
+    tokens_agree: Annotated[bool | None, "whether they differ by at most 5 %; null if not compared"]
+    files: Annotated[
+        FileComparison | None,
+        "comparison of event, fact and insight files; null if none were given",
     ]
-    files: Annotated[FileComparison | None, "events, facts and insights as files; null if not told"]
 
 
 def value_hash(value: str) -> str:
@@ -186,40 +187,45 @@ class ClientFact(BaseModel):
 
     id: str = Field(max_length=256, description="its fact_id")
     value: str | None = Field(
-        None, max_length=4096, description="its value, compared and never kept"
+        None, max_length=4096, description="its value, which is compared and not stored"
     )
 
 
 class ShadowArguments(BeforeTurnArguments):
-    own_input_items: Items = Field(default_factory=list, description="what yours prepared")
-    own_facts: list[ClientFact] = Field(
-        default_factory=list, description="facts that yours recalled"
+    own_input_items: Items = Field(
+        default_factory=list, description="input that your memory prepared"
     )
-    own_fact_ids: list[str] = Field(default_factory=list, description="or ids alone")
-    own_token_count: int | None = Field(None, ge=0, description="tokens, as you count")
+    own_facts: list[ClientFact] = Field(
+        default_factory=list, description="facts that your memory recalled"
+    )
+    own_fact_ids: list[str] = Field(default_factory=list, description="or their ids alone")
+    own_token_count: int | None = Field(None, ge=0, description="its tokens, as you count")
     own_files: list[ClientFile] | None = Field(None, description="your files of the session")
 
     @field_validator("own_facts", "own_fact_ids", "own_files")
     @classmethod
     def _check_length(cls, value: list[object] | None) -> list[object] | None:
         if value is not None and len(value) > CLIENT_ITEMS_MAX:
-            raise invalid(f"own_facts, own_fact_ids and own_files may hold {CLIENT_ITEMS_MAX} each")
+            raise invalid(
+                f"own_facts, own_fact_ids and own_files are limited to {CLIENT_ITEMS_MAX}"
+                " entries each"
+            )
         return value
 
 
 @result
 class ShadowReport:
     sessions: Annotated[int, "sessions with comparisons"]
-    turns: Annotated[int, "turns that were compared; of each the last comparison counts"]
-    agreement: Annotated[float | None, "share of turns in which nothing differs"]
+    turns: Annotated[int, "compared turns; only the last comparison of each counts"]
+    agreement: Annotated[float | None, "share of turns without differences"]
     facts_agreement: Annotated[
-        float | None, "share of facts that both sides recalled with one value"
+        float | None, "share of facts that both recalled with the same value"
     ]
     tokens_agreement: Annotated[
-        float | None, "share of turns whose tokens agree, where they were told"
+        float | None, "share of turns with equal tokens, of those with a count"
     ]
-    files_agreement: Annotated[float | None, "share of files that are alike, where they were told"]
-    counts: Annotated[dict[str, int], "what these shares are made of"]
+    files_agreement: Annotated[float | None, "share of equal files, of those given"]
+    counts: Annotated[dict[str, int], "counts behind these shares"]
 
 
 @frozen
@@ -238,9 +244,9 @@ class ShadowTools:
         "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
     )
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
-        """Compare, in shadow mode, what a client's own memory came to with memory_before_turn.
+        """Compare a client's own memory with memory_before_turn, in shadow mode.
 
-        Takes its arguments too and returns what differs. The comparison is kept without values."""
+        Takes its arguments too and returns the differences. Values are not stored."""
         client_items = items_of(args.own_input_items, "own_input_items", self.options)
         prepared = await self.functions.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
@@ -278,7 +284,7 @@ class ShadowTools:
 
     @turn_tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
-        """Say how far, in shadow mode, your own memory and this one agreed over all sessions."""
+        """Report how often your own memory and this one agreed in shadow mode, in all sessions."""
         return await report(self.database, scope, await self.rebuilding.sessions(scope))
 
 

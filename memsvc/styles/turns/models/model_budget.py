@@ -45,7 +45,7 @@ class ModelCallBudget:
     async def _claim(self, scope: Scope) -> None:
         left_s = (self._paused_until - self._clock.now()).total_seconds()
         if left_s > 0:
-            raise unavailable("the model was out of reach just now", retry_after_s=left_s)
+            raise unavailable("the model cannot be reached at the moment", retry_after_s=left_s)
         await self.budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
 
     async def _release(self, scope: Scope) -> None:

@@ -176,7 +176,7 @@ class ModelExtraction:
         except BudgetExhaustedError:
             wait_s = self.allowance.budget.next_day_delay_s(crc32(subject.encode()))
             log.info(
-                "the daily model calls are used up: a session will be read tomorrow",
+                "the daily limit of model calls is reached; a session will be read tomorrow",
                 project=scope.project,
             )
         if wait_s is not None:
@@ -202,7 +202,7 @@ class ModelExtraction:
             await self._keep(scope, window, answer or [])
             if answer is None:
                 log.warning(
-                    "a model could not process a part of a session, which is skipped",
+                    "a model could not process part of a session, which is skipped",
                     session=session,
                 )
                 return RETRY_DELAY_S

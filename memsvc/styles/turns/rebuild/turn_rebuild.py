@@ -296,7 +296,7 @@ class TurnRebuild:
             if progress is WalkStatus.DONE:
                 return found
         raise resource_busy(
-            "older events of this session are changed again and again",
+            "older events of this session keep changing",
             retry_after_s=1.0,
         )
 

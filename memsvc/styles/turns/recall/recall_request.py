@@ -171,10 +171,10 @@ async def quotes(
             [*TURN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)]
         )
         raise invalid(
-            f"sources: this service keeps no {missing[0]} to recall from; there are: {available}"
+            f"sources: this service does not provide {missing[0]}; available: {available}"
         )
     if USER_SOURCE in requested and not user:
-        raise invalid(f"sources: {USER_SOURCE} needs user_id, as every board is somebody's")
+        raise invalid(f"sources: {USER_SOURCE} needs user_id, because each board belongs to a user")
     query = question.encode(errors="ignore")[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
     if not query:
         return []

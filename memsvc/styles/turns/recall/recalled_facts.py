@@ -264,7 +264,7 @@ def _duplicate_reason(
     """Return why a fact is told already, by the sentences of the profile or the quoted turns."""
     words, evidence = normalized_text(statement.statement), statement.evidence
     if statement.fact_id in (_STATEMENT_ID, INSTRUCTION_ID) and words in in_profile:
-        return "the profile tells it"
+        return "part of the profile"
     if statement.key == STATEMENT_KEY and words in quoted.get(
         (evidence.session, evidence.turn), ""
     ):

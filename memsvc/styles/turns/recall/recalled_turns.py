@@ -77,7 +77,7 @@ QUOTED_SHARE: Final = 1.3
 """Estimated tokens of items, by the limit of a block, behind which no more are selected."""
 QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 """Sixths of `snippet_chars_max` that are quoted of the best items, and of each behind them."""
-ANSWER: Final = "answer to what is shown"
+ANSWER: Final = "answer to a shown item"
 """Name of the score of an answer that no word of the question found."""
 TECHNICAL_MIN: Final = 2
 TECHNICAL_PART: Final = 8
@@ -489,7 +489,7 @@ class TurnSelection:
             if reason is None and self._remaining <= 0:
                 reason = OVER_THE_BUDGET
             if reason is None and not self._distinct.add_if_new(text.text.casefold().split()):
-                reason = "nearly the same as one that comes before"
+                reason = "nearly the same as an earlier one"
             if reason is None:
                 self._count += 1
                 result.append(self.chunk(place, text, entry))
@@ -550,7 +550,7 @@ class TurnSelection:
         """Return why an item is not shown, None where it may be."""
         request = self._request
         if not is_other_session and turn_of(text.ref) == request.turn:
-            return "stored by this very turn"
+            return "stored by this turn itself"
         if not text.text.strip():
             return "no text"
         is_short = len(text.text) <= GREETING_CHARS_MAX
