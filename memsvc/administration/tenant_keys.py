@@ -124,7 +124,7 @@ class ListedKey:
     state: Annotated[Literal["valid", "expired", "revoked"], "whether the key can be used"]
     permissions: Annotated[list[Permission], "permissions"]
     projects: Annotated[list[str] | None, "projects that it is restricted to; null: all"]
-    hidden_tools: Annotated[list[str], "access to tools that are hidden from it"]
+    hidden_tools: Annotated[list[str], "tools that are hidden from it"]
     created_at: Annotated[datetime, "creation time"]
     expires_at: Annotated[datetime | None, "expiry; null: never"]
     revoked_at: Annotated[datetime | None, "time of revocation; null: not revoked"]
