@@ -297,8 +297,8 @@ def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         at = f"line {error.lineno} column {error.colno}"
-        error = invalid(f"{name} is not valid JSON, at {at}")
-        raise InvalidMessageError(error, PARSE_ERROR) from None
+        refusal = invalid(f"{name} is not valid JSON, at {at}")
+        raise InvalidMessageError(refusal, PARSE_ERROR) from None
     if _LONG_NUMBER.search(body) is not None:
         message = from_json(body)  # orjson rounds integers of more than 64 bits
     if isinstance(message, list):
