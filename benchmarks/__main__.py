@@ -1,8 +1,10 @@
-"""Benchmarks one after the other, and what came of them beside the goals: `python -m benchmarks
-[NAME...]`.
+"""Run benchmarks one after the other and print their figures beside the goals: `python -m
+benchmarks [NAME...]`.
 
-Each writes its figures and its plot into the folder, from which `--again` tells the summary once
-more without running anything. What needs something that is not here is left out, and that is said.
+Each benchmark writes its figures and its plot into `--folder`; `--again` summarises that folder
+without running anything. `--record` then copies the figures to `benchmarks/results` and renews
+every table in README.md and docs/benchmarks.md from there. Benchmarks whose data or program is
+missing are skipped, with a message.
 """
 
 import argparse
@@ -12,8 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Final
 
-from benchmarks import plot
+from benchmarks import plot, table
 from benchmarks.report import Report, Table, read
 
 NAMES = (
@@ -26,6 +29,75 @@ NAMES = (
 programs."""
 OF_DATA = ("recall", "file_recall")
 COLUMNS = ("benchmark", "figure", "value", "goal", "")
+CHECKOUT: Final = Path(__file__).parents[1]
+RESULTS: Final = CHECKOUT / "benchmarks/results"
+"""The recorded figures, a JSON file for each benchmark."""
+PAGES: Final = ("README.md", "docs/benchmarks.md")
+"""The pages whose tables are made from the recorded figures."""
+HIGHLIGHTS: Final = (
+    ("latency", "before_turn p50, ms", "time to recall before a turn, median", "ms"),
+    ("latency", "before_turn p95, ms", "the same, 95th percentile", "ms"),
+    ("latency", "after_turn p50, ms", "time to store a turn, median", "ms"),
+    ("latency", "after_turn p95, ms", "the same, 95th percentile", "ms"),
+    (
+        "journeys",
+        "own words of 45 sessions, at once",
+        "found in a new chat: said in one of 45 chats, asked in the same words",
+        "%",
+    ),
+    ("journeys", "other words of 45 sessions, at once", "the same, asked in other words", "%"),
+    (
+        "journeys",
+        "another language of 45 sessions, at once",
+        "the same, asked in another language",
+        "%",
+    ),
+    (
+        "journeys",
+        "other words of 500 sessions, at once",
+        "the same, in other words, among 500 chats",
+        "%",
+    ),
+    (
+        "journeys",
+        "lasting: known after 100 days",
+        "lasting facts that are still known after 100 days",
+        "%",
+    ),
+    ("recall", "recall@10", "LoCoMo: evidence among the first ten recalled messages", "%"),
+    (
+        "recall",
+        "off-topic questions that recall nothing",
+        "LoCoMo: questions about something else that recall nothing",
+        "%",
+    ),
+    (
+        "journeys",
+        "forgotten and not told again",
+        "requests to forget, in free words, that remove everything they mean",
+        "%",
+    ),
+    (
+        "journeys",
+        "changes: what holds now is told, the past marked",
+        "changes of mind after which the old value is marked as past",
+        "%",
+    ),
+    (
+        "faults",
+        "parts that held",
+        "fault tests passed: kill -9, full disk, broken networks, overload",
+        "%",
+    ),
+    (
+        "newcomer",
+        "first `make serve`, to ready",
+        "first `make serve`, until the server answers",
+        "s",
+    ),
+    ("newcomer", "idle server", "memory of an idle server, without PostgreSQL", "MB"),
+)
+"""The rows of README's table: benchmark, figure, the words that README uses, unit."""
 
 
 def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -47,7 +119,9 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--again", action="store_true", help="run nothing: summarise what the folder has"
     )
     parser.add_argument(
-        "--page", type=Path, help="a page to write the tables into, where it says whose they are"
+        "--record",
+        action="store_true",
+        help="keep the folder's figures in benchmarks/results and renew the pages made from them",
     )
     arguments = parser.parse_args(given)
     if unknown := set(arguments.names) - set(NAMES):
@@ -108,6 +182,19 @@ def summary(found: Sequence[Report]) -> Report:
     return Report("summary", title, [Table(title, COLUMNS, rows)], [])
 
 
+def highlights(found: Sequence[Report]) -> Report:
+    """Return the table of README. Raises KeyError if one of its figures has not been recorded."""
+    figures = {(each.name, figure.what): figure for each in found for figure in each.figures}
+    rows = []
+    for name, what, words, unit in HIGHLIGHTS:
+        figure = figures[name, what]
+        scale = 100 if unit == "%" else 1
+        goal = f"{figure.goal.sign} {figure.goal.bound * scale:g} {unit}" if figure.goal else ""
+        value = "" if figure.value is None else f"{figure.value * scale:.0f} {unit}"
+        rows.append([words, value, goal, figure.verdict])
+    return Report("highlights", "", [Table("", ("figure", "measured", "goal", ""), rows)], [])
+
+
 def drawing(found: Sequence[Report]) -> str:
     """All of them as bars."""
     held_to = [
@@ -128,6 +215,25 @@ def into(page: str, report: Report) -> str:
     return f"{before}{begin}\n{report.markdown()}\n\n{end}{after}" if there else page
 
 
+def rendered(page: str, found: Sequence[Report]) -> str:
+    """A page with all its tables made from these reports."""
+    for each in (summary(found), highlights(found), *found):
+        page = into(page, each)
+    return page
+
+
+def record(found: Sequence[Report]) -> None:
+    """Keep figures, of which plots and raw data are left out, and renew the pages."""
+    for each in found:
+        table.write(
+            RESULTS / f"{each.name.replace(', ', ' ').replace(' ', '-')}.json", each.written()
+        )
+    recorded = reports(RESULTS)
+    for name in PAGES:
+        page = CHECKOUT / name
+        page.write_text(rendered(page.read_text("utf-8"), recorded), "utf-8")
+
+
 def main() -> int:
     """The command; 1 when a benchmark failed, not when a figure falls short."""
     arguments = parse()
@@ -135,11 +241,8 @@ def main() -> int:
     found = reports(arguments.folder)
     summary(found).show()
     plot.write(arguments.folder / "summary.svg", lambda: drawing(found))
-    if arguments.page:
-        page = arguments.page.read_text("utf-8")
-        for each in (summary(found), *found):
-            page = into(page, each)
-        arguments.page.write_text(page, "utf-8")
+    if arguments.record:
+        record(found)
     if failed:
         print(f"\nThese failed: {', '.join(failed)}")
     return int(bool(failed))

@@ -153,6 +153,7 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "off-topic questions that recall nothing": Goal(">=", 0.90),
         "prompts whose token count is wrong": Goal("=", 0),
     },
+    "recall by words alone": {"recall@10": Goal(">=", 0.76)},
     "recall, long messages": {
         "in 1,500 tokens": Goal(">=", 0.58),
         "prompts whose token count is wrong": Goal("=", 0),

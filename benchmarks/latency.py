@@ -179,8 +179,10 @@ def report(
     figures = {
         "before_turn p50": found["before_turn"][0],
         "before_turn p95": found["before_turn"][1],
+        "before_turn p50, ms": measured.p50("before_turn"),
         "before_turn p95, ms": measured.p95("before_turn"),
         "after_turn p50": found["after_turn"][0],
+        "after_turn p50, ms": measured.p50("after_turn"),
         "after_turn p95, ms": measured.p95("after_turn"),
         "memory_profile p50": found["memory_profile"][0],
         "tools/list p50": of_lists["tools/list"][0],

@@ -11,6 +11,7 @@ that the file holds chats with an assistant, of long messages, which has goals o
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -237,6 +238,8 @@ def report(data: DataSet, scores: Scores, arguments: argparse.Namespace) -> Repo
         name = "recall, long messages"
     elif arguments.model_folder and not arguments.apart:
         name = f"{data.name} with an embedder"
+    elif data is LOCOMO and not arguments.apart and is_words_alone():
+        name = "recall by words alone"
     shown = ("recall@10", "MRR", "sessions@10", IN_FULL, in_tokens(arguments.tokens), "judged")
     figures = {
         **dict.fromkeys(GOALS[name]),
@@ -251,6 +254,11 @@ def report(data: DataSet, scores: Scores, arguments: argparse.Namespace) -> Repo
     return Report(
         name, f"{name.capitalize()}, beside its goals", tables, judged(name, figures), digits=4
     )
+
+
+def is_words_alone() -> bool:
+    """Return whether the environment turns search by meaning off."""
+    return os.environ.get("MEMSVC_EMBEDDINGS__PROVIDER") == ""
 
 
 async def measured(data: DataSet, arguments: argparse.Namespace) -> Report | None:

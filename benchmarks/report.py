@@ -71,8 +71,10 @@ class Report:
     def markdown(self) -> str:
         """Its tables under their titles, the last one of figures beside their goals."""
         parts = [
-            f"{each.title}\n\n{table.markdown(each.columns, each.rows, digits=each.digits)}"
+            part
             for each in self.tables
+            for part in (each.title, table.markdown(each.columns, each.rows, digits=each.digits))
+            if part
         ]
         if self.figures:
             rows = [each.row(self.digits) for each in self.figures]

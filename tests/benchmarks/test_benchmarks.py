@@ -3,6 +3,7 @@ short is seen."""
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -195,31 +196,70 @@ def test_faults_write_what_came_of_each_part_and_go_on_behind_one_that_breaks(
     assert "| slowest answer, in seconds | 1.5" in capsys.readouterr().out
 
 
-def test_the_summary_has_every_goal_and_a_figure_that_falls_short_fails_nothing(
+def test_summary_has_every_goal_and_missed_goal_fails_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.write(tmp_path / "latency.json", report(before_turn_p50=9.0).written())
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Latency\n<!-- tables of latency -->\nold\n<!-- end of latency -->\nweak\n<!-- tables"
-        " of files -->\n"
-    )
-    monkeypatch.setattr(
-        "sys.argv", ["benchmarks", "--again", "--folder", str(tmp_path), "--page", str(page)]
-    )
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--again", "--folder", str(tmp_path)])
     assert together.main() == 0
     told = capsys.readouterr().out
     assert f"{len(GOALS['latency']) - 1} of {len(GOALS['latency'])} are not missed" in told
     assert all(what in told for what in GOALS["latency"])
     assert " missed " in told
-    before, tables, after = page.read_text("utf-8").partition(
-        f"\n{report(before_turn_p50=9.0).markdown()}\n\n"
-    )
-    assert before == "# Latency\n<!-- tables of latency -->\n"
-    assert tables
-    assert after == "<!-- end of latency -->\nweak\n<!-- tables of files -->\n"
     texts, _ = drawn((tmp_path / "summary.svg").read_text("utf-8"))
     assert {"latency", *GOALS["latency"]} <= {*texts}
+
+
+def test_recording_keeps_figures_and_renews_the_tables_of_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Latency\n<!-- tables of latency -->\nold\n<!-- end of latency -->\nweak\n<!-- tables"
+        " of files -->\n<!-- tables of highlights -->\n<!-- end of highlights -->\n"
+    )
+    monkeypatch.setattr(together, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(together, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(together, "PAGES", ("page.md",))
+    monkeypatch.setattr(
+        together, "HIGHLIGHTS", (("latency", "after_turn p95, ms", "slowest", "ms"),)
+    )
+    together.record([report(before_turn_p50=9.0)])
+    found = report(before_turn_p50=9.0).markdown()
+    before, tables, after = page.read_text("utf-8").partition(f"\n{found}\n\n")
+    assert before == "# Latency\n<!-- tables of latency -->\n"
+    assert tables
+    assert after.startswith("<!-- end of latency -->\nweak\n<!-- tables of files -->\n")
+    assert "| slowest | 250 ms   | < 500 ms | met |" in after
+    assert [each.markdown() for each in together.reports(tmp_path / "results")] == [found]
+
+
+@pytest.mark.parametrize("name", together.PAGES)
+def test_tables_of_pages_are_those_of_recorded_figures(name: str) -> None:
+    page = (together.CHECKOUT / name).read_text("utf-8")
+    recorded = together.reports(together.RESULTS)
+    assert page == together.rendered(page, recorded), "run `python -m benchmarks --again --record`"
+
+
+def test_every_recorded_benchmark_has_its_tables_on_the_page() -> None:
+    page = (together.CHECKOUT / "docs/benchmarks.md").read_text("utf-8")
+    for each in together.reports(together.RESULTS):
+        assert f"<!-- tables of {each.name} -->\n" in page, each.name
+        assert all(
+            figure.goal == GOALS[each.name].get(figure.what)
+            for figure in each.figures
+            if each.name in GOALS
+        )
+
+
+def test_readme_has_no_figure_that_is_typed_by_hand() -> None:
+    """Outside of its generated table README names no time, size or share that could grow old."""
+    page = (together.CHECKOUT / "README.md").read_text("utf-8")
+    written = (
+        page.partition("<!-- tables of highlights -->")[0]
+        + page.partition("<!-- end of highlights -->")[2]
+    )
+    assert re.findall(r"\d+(?:\.\d+)? ?(?:ms|s|MB|%|kB)\b", written) == []
 
 
 def test_a_benchmark_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

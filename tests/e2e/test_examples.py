@@ -1,29 +1,19 @@
-"""What the documentation shows runs as it stands: the agent's loop, the README's sample, the
-snippets for hosts."""
+"""The example of an agent that remembers runs as it stands."""
 
 import asyncio
 import json
 import os
-import re
 import socket
-import subprocess
 import sys
-import tomllib
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from hashlib import sha256
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import httpx
 import pytest
 
-from memsvc.settings import Settings, load
-from tests.e2e.host import hosting
-from tests.e2e.process import CHECKOUT, Served, environment, free_port
-from tests.e2e.samples import OPERATIONS, QUICKSTART, README, blocks, fenced, filled
+from tests.e2e.process import CHECKOUT, Served, free_port
 from tests.e2e.sdk import connected, used
 from tests.endpoints import Call, Fault, Provider, provider
 
@@ -31,7 +21,6 @@ pytestmark = pytest.mark.slow
 
 KEY = "key-of-the-examples"
 AGENT = CHECKOUT / "docs/examples/agent.py"
-PAGES = (README, QUICKSTART, OPERATIONS)
 
 
 class Listener(Provider):
@@ -199,163 +188,3 @@ async def relayed(port: int, to: int) -> AsyncIterator[None]:
 
     async with await asyncio.start_server(through, "127.0.0.1", port, family=socket.AF_INET):
         yield
-
-
-@pytest.mark.anyio
-async def test_the_sample_of_the_readme_recalls(shared: Served, tmp_path: Path) -> None:
-    (sample,) = blocks(README, "python")
-    heard = tmp_path / "heard.json"
-    here = filled(sample, shared.url, "key-of-a-reader")
-    model = (
-        f"import json\ndef my_model(prompt): open({str(heard)!r},"
-        " 'w').write(json.dumps(prompt)); return 'Fine.'\n"
-    )
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", model + here)
-    assert await asyncio.wait_for(process.wait(), 60) == 0
-    assert "I prefer trains to planes" in heard.read_text()
-
-
-def commands_of(page: str) -> list[str]:
-    """The commands of the page's blocks for a shell, a line each, in order; without those of
-    make."""
-    lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("make ")]
-
-
-def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
-    """A newcomer copies one after the other: each succeeds, and says something unless it only
-    prepares the next."""
-    with Served(tmp_path / ".memsvc") as served:
-        key = (tmp_path / ".memsvc/api-key").read_text().strip()
-        around = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-        (sample,) = blocks(README, "python")
-        model = "def my_model(prompt): return 'Fine.'\n"
-        sample, *lines = (filled(text, served.url, key) for text in (sample, *commands_of(README)))
-        subprocess.run([sys.executable, "-c", model + sample], env=around, check=True, timeout=60)
-        script = "".join(f"{line}\nprintf '\\n--- %s\\n' $?\n" for line in lines)
-        ran = subprocess.run(
-            ["bash", "-c", script],
-            cwd=tmp_path,
-            env=around,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-    outputs = re.split(r"\n--- (\d+)\n", ran.stdout)
-    assert len(outputs) == 2 * len(lines) + 1, ran.stderr
-    for line, said, status in zip(lines, outputs[::2], outputs[1::2], strict=False):
-        assert status == "0", (line, said, ran.stderr)
-        assert said.strip() or line.startswith("export ") or ">" in line, (line, ran.stderr)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_snippet_is_well_formed(page: str) -> None:
-    snippets = fenced(page)
-    assert snippets
-    for language, code in snippets:
-        match language:
-            case "json":
-                assert isinstance(json.loads(code), dict)
-            case "toml":
-                assert tomllib.loads(code)
-            case "yaml":
-                assert load_settings(code)
-            case "python":
-                compile(code, page, "exec")
-            case _:
-                assert language in {"sh", "text"}
-
-
-def load_settings(code: str) -> Settings:
-    """The settings of a file with these lines."""
-    with NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(code)
-        file.flush()
-        return load(Path(file.name), {})
-
-
-def configured(page: str) -> list[dict[str, Any]]:
-    """The servers that a page's snippets configure in hosts."""
-    written = [json.loads(code) for code in blocks(page, "json")]
-    written += [tomllib.loads(code) for code in blocks(page, "toml")]
-    members = ("mcpServers", "servers", "mcp_servers")
-    return [each[name]["memsvc"] for each in written for name in members if name in each]
-
-
-@pytest.mark.anyio
-async def test_every_server_that_a_page_configures_in_a_host_answers(
-    shared: Served, data_folder: Path
-) -> None:
-    addressed, started = [], []
-    for page in (README, QUICKSTART):
-        for server in configured(page):
-            (started if "command" in server else addressed).append(server)
-    assert (len(addressed), len(started)) == (5, 2)
-    listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    for server in addressed:
-        url = server.get("url") or server["httpUrl"]
-        variable = server.get("bearer_token_env_var")  # that of the key
-        headers = server.get("headers") or {
-            "Authorization": f"Bearer {'YOUR_KEY' * bool(variable)}"
-        }
-        key = headers["Authorization"].replace("${input:memsvc-key}", "YOUR_KEY")
-        assert key == "Bearer YOUR_KEY"
-        sent = {
-            "Authorization": filled(key, "", KEY),
-            "Accept": "application/json, text/event-stream",
-        }
-        async with httpx.AsyncClient(headers=sent, timeout=60) as http:
-            answer = await http.post(filled(url, shared.url, ""), json=listed)
-        assert "memory_before_turn" in answer.raise_for_status().text
-    for server in started:
-        arguments = [each.replace("/home/me/.memsvc", str(data_folder)) for each in server["args"]]
-        variables = {
-            name: filled(value, "", KEY).replace("https://memory.example", shared.url)
-            for name, value in server.get("env", {}).items()
-        }
-        assert server["command"] == "memsvc"
-        async with hosting(*arguments, **variables) as host:
-            await host.shake_hands()
-            assert "memory_before_turn" in json.dumps(await host.ask("tools/list"))
-
-
-@pytest.mark.anyio
-async def test_the_policy_of_the_operations_page_is_a_sessions(shared: Served) -> None:
-    (policy,) = blocks(OPERATIONS, "json")
-    about = {"session_id": "governed", "turn_id": "t1"}
-    async with connected(shared.url, KEY) as client:
-        for text in (policy, policy.replace('"store": true', '"store": false')):
-            file = {"project": "default", "path": "/memory/governed/meta/policy.json"}
-            await used(client, "file_write", **file, content=text, mode="TRUNCATE")
-            said = [{"role": "user", "content": f"Hello, {about['turn_id']}."}]
-            await used(client, "memory_after_turn", **about, input_items=said, output_items=[])
-            about["turn_id"] = "t2"
-    assert turns_stored(shared, "governed") == 1
-
-
-def test_the_commands_of_the_operations_page_purge(tmp_path: Path) -> None:
-    around = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    outputs = []
-    with Served(tmp_path / ".memsvc") as served:
-        items = {"input_items": [{"role": "user", "content": "Hello."}], "output_items": []}
-        address, headers = f"{served.url}/api/tools/", {"Authorization": f"Bearer {KEY}"}
-        for session in ("s1", "s2"):
-            body = {"session_id": session, **items}
-            done = httpx.post(f"{address}memory_after_turn", json=body, headers=headers, timeout=60)
-            assert done.json()["stored_items"] == 1
-        reached = {"MEMSVC_URL": served.url, "MEMSVC_API_KEY": KEY}
-        *of_session, of_tenant = commands_of(OPERATIONS)
-        of_tenant = of_tenant.replace("HEX", sha256(KEY.encode()).hexdigest())
-        for command, where in [*((each, reached) for each in of_session), (of_tenant, {})]:
-            shell = ["bash", "-c", command]
-            ran = subprocess.run(
-                shell, cwd=tmp_path, env=around | where, capture_output=True, text=True, timeout=60, check=False
-            )  # fmt: skip
-            assert ran.returncode == 0, (command, ran.stderr)
-            outputs.append(ran.stdout)
-        left = [turns_stored(served, session) for session in ("s1", "s2")]
-    counted, *receipts = outputs
-    assert "nothing was deleted; to delete it, add --confirm 's1'" in counted
-    assert ["\ncomplete: " in receipt for receipt in receipts] == [True, True]
-    assert left == [0, 0]
