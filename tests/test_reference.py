@@ -5,6 +5,7 @@ from pathlib import Path
 
 from memsvc.cli import docs_commands
 from memsvc.core.errors import Code
+from memsvc.gateway import openapi
 from memsvc.gateway.metrics import Metrics
 from memsvc.runtime import all_published
 
@@ -41,6 +42,21 @@ def test_the_page_on_metrics_tells_of_every_metric() -> None:
     }
     for name in families:
         assert f"| `{name}` |" in page
+
+
+def test_page_on_rest_has_every_path_that_is_not_just_a_tool() -> None:
+    page = (DOCS / "rest.md").read_text("utf-8")
+    assert page == docs_commands.rest_page(), "run `memsvc docs`"
+    paths = openapi.document(all_published().tools, "")["paths"]
+    assert all(f"`{path}`" in page for path in paths if not path.startswith("/api/tools/"))
+
+
+def test_index_and_readme_lead_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text("utf-8")
+    assert {page.name for page in DOCS.glob("*.md")} - {"index.md"} == set(
+        re.findall(r"\]\((\w+\.md)\)", index)
+    )
+    assert "](docs/index.md)" in (DOCS.parent / "README.md").read_text("utf-8")
 
 
 def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all() -> None:

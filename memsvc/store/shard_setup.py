@@ -74,7 +74,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
             "this database does not have Citus",
             recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE"
             " EXTENSION citus and SELECT citus_add_node(...) for each node;"
-            " docs/operations.md says in which order",
+            " docs/database.md says in which order",
         )
     if version < policies.VERSION_MIN:
         minimum = ".".join(map(str, policies.VERSION_MIN))

@@ -24,6 +24,10 @@ class Step:
     files: dict[str, str] = field(default_factory=dict)
 
 
+def _read(page: str) -> str:
+    return (CHECKOUT / page).read_text("utf-8")
+
+
 def blocks(page: str, *languages: str) -> list[str]:
     """Return the blocks of a page in these languages."""
     return [code for language, code in fenced(page) if language in languages]
@@ -31,7 +35,7 @@ def blocks(page: str, *languages: str) -> list[str]:
 
 def fenced(page: str) -> list[tuple[str, str]]:
     """Return the blocks of code of a page, each with its language."""
-    return re.findall(r"^```(\w+)\n(.*?)^```", (CHECKOUT / page).read_text("utf-8"), re.M | re.S)
+    return re.findall(r"^```(\w+)\n(.*?)^```", _read(page), re.M | re.S)
 
 
 def filled(code: str, url: str, key: str) -> str:
@@ -42,24 +46,28 @@ def filled(code: str, url: str, key: str) -> str:
 def steps(page: str) -> list[Step]:
     """Return what a reader of a page does, in order.
 
-    A block in Python or JSON whose first line is a comment with a file name is saved under that name. A
-    `text` block right behind one for a shell is its output."""
+    A block whose first line is a comment with a file name is saved under that name. A `text` block
+    that follows one for a shell, without a heading between, is its output."""
     found, files = list[Step](), dict[str, str]()
-    for language, code in fenced(page):
-        if name := re.match(r"# (\S+\.\w+)$", code.partition("\n")[0]):
+    printed = False
+    parts = re.findall(r"^```(\w+)\n(.*?)^```|^(#+ )", _read(page), re.M | re.S)
+    for language, code, heading in parts:
+        if heading:
+            printed = True
+        elif name := re.match(r"# (\S+\.\w+)$", code.partition("\n")[0]):
             files[name[1]] = code
         elif language == "sh":
             found.append(Step(code, files=files))
-            files = {}
-        elif language == "text" and found and not found[-1].output:
-            found[-1].output = code
+            files, printed = {}, False
+        elif language == "text" and not printed:
+            found[-1].output, printed = code, True
     return found
 
 
 def commands_of(page: str) -> Iterator[list[str]]:
     """Yield the words of each `memsvc` command that the page shows, in blocks for a shell and in text."""
     lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
-    text = re.sub(r"^```.*?^```", "", (CHECKOUT / page).read_text("utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", _read(page), flags=re.M | re.S)
     spans = [span.replace("\n", " ") for span in re.findall(r"`(memsvc [^`\[]+)`", text)]
     for line in [*lines, *spans]:
         for part in re.split(r"\s(?:\||&&|\|\|)\s|\$\(", line):
@@ -73,9 +81,15 @@ def commands_of(page: str) -> Iterator[list[str]]:
 
 
 def is_shown(output: str, page: str) -> bool:
-    """Return whether an output has the lines that a page shows, in their order."""
-    shown = [line for line in page.splitlines() if line.strip()]
-    patterns = [".*".join(map(re.escape, line.split(ANYTHING))) for line in shown]
-    pattern = "".join(r"(?:^.*\n)*?" if each == ".*" else rf"^{each}\n" for each in patterns)
-    written = "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
-    return re.search(pattern, written, re.M) is not None
+    """Return whether an output has the lines that a page shows, in their order.
+
+    Blanks and empty lines do not count. A line of ANYTHING alone stands for any number of lines."""
+    pattern = ""
+    for line in _lines(page):
+        shown = ".*".join(map(re.escape, line.split(ANYTHING)))
+        pattern += r"(?:^.*\n)*?" if line == ANYTHING else rf"^{shown}\n"
+    return re.search(pattern, "".join(f"{line}\n" for line in _lines(output)), re.M) is not None
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
