@@ -1,18 +1,17 @@
 """find_tool: the few tools that fit a query, for clients that do not want to load all of them."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from math import sqrt
 from time import monotonic
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import regex
 from pydantic import BaseModel, Field
 
-from memsvc.core.analysis import normalized_text, query_terms, terms
+from memsvc.core.analysis import query_terms, terms
 from memsvc.core.errors import Code, MemsvcError, invalid, invalid_query, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_scores
@@ -32,18 +31,17 @@ REPEATS_MAX: Final = 100
 K1: Final = 1.2
 B: Final = 0.75
 WORDS_FILE: Final = "tool_words.txt"
-"""Concepts with their words, an empty line, and tools with words by which people ask for them."""
-SYNONYM_WEIGHT: Final = 3
+"""Tools with words by which people ask for them."""
 NAME_WEIGHT: Final = 3
 """Weight of a word in a tool's name: it says more than one of many in descriptions of arguments."""
 EMBEDDING_WEIGHT: Final = 0.65
+HALF_SCORE: Final = 12.0
+"""Score by words that counts half of what the best possible one does."""
 
-_FIRST_CJK: Final = "\u2e80"
 _SPECIAL_CHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
 _ESCAPED: Final = regex.compile(r"\\.", regex.DOTALL)
 _REPEATED: Final = regex.compile(r"\{(\d*)(,?)(\d*)\}")
 _GROUPS: Final = regex.compile(r"\(\?(?!:|=|!|<=|<!|P?<\w+>)")
-_WORD: Final = regex.compile(r"\w+")
 _IDENTIFIER: Final = regex.compile(r"[A-Za-z0-9_]*_[A-Za-z0-9_]*")
 
 Mode = Literal["auto", "regex", "bm25", "embedding"]
@@ -58,6 +56,11 @@ class ToolEmbedder(Protocol):
 
     async def question(self, text: str) -> list[float] | None:
         """Return the vector of a question, or None where there is none in time."""
+        ...
+
+    @property
+    def unrelated(self) -> float | None:
+        """Return the cosine of texts that have nothing to do with each other, where it is known."""
         ...
 
 
@@ -93,16 +96,13 @@ class FindResult(Result):
 
 @frozen
 class _Document:
-    """Searched text of a tool: its fields, the most relevant first, and all their terms."""
+    """Searched text of a tool: its fields, the most relevant first, their terms, its purpose."""
 
     tool: Tool
     schema: dict[str, Any]
     fields: tuple[str, ...]
     terms: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.fields)
+    purpose: str
 
 
 class ToolSearch:
@@ -133,7 +133,7 @@ class ToolSearch:
         ],
         mode: Annotated[
             Mode,
-            "auto: regex if it looks like one, else bm25",
+            "auto: regex if it looks like one, else by meaning",
         ] = "auto",
         return_references_only: Annotated[bool, "return names only"] = False,
     ) -> FindResult:
@@ -169,38 +169,49 @@ class ToolSearch:
             case "bm25":
                 return _best(documents, _by_words(query, documents))
             case "embedding":
-                return _best(documents, await self._by_embedding(query, documents))
+                scores = await self._by_meaning(query, documents)
+                if scores is not None:
+                    return _best(documents, scores)
+                if self._embedder is None:
+                    raise invalid(
+                        "mode embedding needs an embedder, and this server has none",
+                        recovery="use mode auto, bm25 or regex",
+                    )
+                raise unavailable(
+                    "the embedder cannot be reached",
+                    retry_after_s=5.0,
+                    recovery="use mode auto or bm25",
+                )
             case "auto":
-                return await _auto(query, documents)
+                found = await _by_likely_pattern(query, documents)
+                scores = None if found else await self._by_meaning(query, documents)
+                return found or _best(documents, scores or _by_words(query, documents))
 
-    async def _by_embedding(self, query: str, documents: list[_Document]) -> list[float]:
-        """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to at most 1."""
-        if self._embedder is None:
-            raise invalid(
-                "mode embedding needs an embedder, and this server has none",
-                recovery="use mode auto, bm25 or regex",
-            )
-        query_vector = await self._embedder.question(query)
-        if query_vector is None:
-            raise unavailable(
-                "the embedder cannot be reached",
-                retry_after_s=5.0,
-                recovery="use mode auto or bm25",
-            )
+    async def _by_meaning(self, query: str, documents: list[_Document]) -> list[float] | None:
+        """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to less than 1.
+
+        0 for a tool that shares no word with the query and means something else. None without an
+        embedder, and where it is late or fails.
+        """
+        query_vector = None if self._embedder is None else await self._embedder.question(query)
+        if self._embedder is None or query_vector is None:
+            return None
         missing = [document for document in documents if document.tool.name not in self._vectors]
         if missing:
-            vectors = await self._embedder.embed_texts([document.text for document in missing])
+            vectors = await self._embedder.embed_texts([document.purpose for document in missing])
             self._vectors |= {
                 document.tool.name: vector
                 for document, vector in zip(missing, vectors, strict=True)
             }
-        by_words = _by_words(query, documents)
-        best_score = max(by_words, default=0.0) or 1.0
-        return [
-            EMBEDDING_WEIGHT * _cosine(query_vector, self._vectors[document.tool.name])
-            + (1 - EMBEDDING_WEIGHT) * words / best_score
-            for document, words in zip(documents, by_words, strict=True)
-        ]
+        unrelated = self._embedder.unrelated or 0.0
+        scores = []
+        for document, words in zip(documents, _by_words(query, documents), strict=True):
+            cosine = _cosine(query_vector, self._vectors[document.tool.name])
+            score = EMBEDDING_WEIGHT * cosine + (1 - EMBEDDING_WEIGHT) * words / (
+                words + HALF_SCORE
+            )
+            scores.append(score if words or cosine > unrelated else 0.0)
+        return scores
 
     def _document(self, tool: Tool) -> _Document:
         if tool.name not in self._documents:
@@ -210,29 +221,27 @@ class ToolSearch:
                 f"{name} {field.get('description', '')}" for name, field in arguments.items()
             )
             fields = (tool.name, f"{tool.title}. {tool.description}", argument_text)
-            asked = tool_words().words_by_tool.get(tool.name, "")
+            asked = words_by_tool().get(tool.name, "")
             words = (
                 *(terms(tool.name) + terms(asked)) * NAME_WEIGHT,
-                *(synonym_groups(f"{tool.title}. {asked}") * SYNONYM_WEIGHT),
                 *(term for text in fields[1:] for term in terms(text)),
             )
-            self._documents[tool.name] = _Document(tool, schema, fields, words)
+            self._documents[tool.name] = _Document(tool, schema, fields, words, asked or fields[1])
         return self._documents[tool.name]
 
 
-async def _auto(query: str, documents: list[_Document]) -> list[_Document]:
-    """Return the tools by pattern if the query looks like one and finds any, else by words.
+async def _by_likely_pattern(query: str, documents: list[_Document]) -> list[_Document]:
+    """Return the tools by pattern if the query looks like one and finds any, else none.
 
     Many questions end with a question mark.
     """
     if _SPECIAL_CHARACTERS & {*query} or _IDENTIFIER.fullmatch(query):
         try:
-            if found := await _by_pattern(query, documents):
-                return found
+            return await _by_pattern(query, documents)
         except MemsvcError as error:
             if error.code is not Code.INVALID_QUERY:
                 raise
-    return _best(documents, _by_words(query, documents))
+    return []
 
 
 async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Document]:
@@ -292,57 +301,15 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
 
 
 def _by_words(query: str, documents: list[_Document]) -> list[float]:
-    query_words = query_terms(query) + synonym_groups(query)
-    return bm25_scores(query_words, [document.terms for document in documents], K1, B)
-
-
-class _Lexicon(NamedTuple):
-    """Concepts by terms that all occur, and by words written without spaces.
-
-    And by tool, words by which people ask for it."""
-
-    by_terms: Mapping[frozenset[str], Sequence[str]]
-    by_cjk_word: Mapping[str, Sequence[str]]
-    words_by_tool: Mapping[str, str]
+    return bm25_scores(query_terms(query), [document.terms for document in documents], K1, B)
 
 
 @cache
-def tool_words() -> _Lexicon:
+def words_by_tool() -> Mapping[str, str]:
     """Return the content of WORDS_FILE."""
-    by_cjk_word = defaultdict[str, list[str]](list)
-    by_terms = defaultdict[frozenset[str], list[str]](list)
-    content = files(__package__).joinpath(WORDS_FILE).read_text("utf-8")
-    of_synonyms, _, of_tools = content.partition("\n\n")
-    for group, words in _lines(of_synonyms):
-        for word in words.split():
-            if word[0] >= _FIRST_CJK:
-                by_cjk_word[normalized_text(word)].append(group)
-            else:
-                by_terms[_stems(word)].append(group)
-    return _Lexicon(by_terms, by_cjk_word, dict(_lines(of_tools)))
-
-
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        name, separator, words = line.partition(": ")
-        if separator and not name.startswith("#"):
-            yield name, words
-
-
-def _stems(text: str) -> frozenset[str]:
-    """Return the terms of the words of a text, which for stop words are themselves."""
-    words = _WORD.findall(normalized_text(text))
-    return frozenset(term for word in words for term in terms(word) or [word])
-
-
-def synonym_groups(text: str) -> list[str]:
-    """Return marks of the concepts that a text has words of, in any of the six languages."""
-    lexicon, plain, stems = tool_words(), normalized_text(text), _stems(text)
-    found = [
-        *(names for words, names in lexicon.by_terms.items() if words <= stems),
-        *(names for word, names in lexicon.by_cjk_word.items() if word in plain),
-    ]
-    return sorted({f"~{name}" for names in found for name in names})
+    lines = files(__package__).joinpath(WORDS_FILE).read_text("utf-8").splitlines()
+    pairs = (line.partition(": ") for line in lines if not line.startswith("#"))
+    return {name: words for name, _, words in pairs}
 
 
 def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:

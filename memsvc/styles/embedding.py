@@ -68,12 +68,15 @@ class Embedding:
         """Return the name of the vectors that those of `question` can be compared with."""
         return self._embedder.model
 
+    @property
+    def unrelated(self) -> float | None:
+        """Return the cosine of texts that have nothing to do with each other, where it is known."""
+        return self._embedder.unrelated_cosine
+
     def of_query(self, vector: Sequence[float]) -> QueryEmbedding:
         """Return the vector of a question with what the embedder knows of it."""
         embedder = self._embedder
-        return QueryEmbedding(
-            vector, embedder.model, embedder.unrelated_cosine, embedder.asks_memory(vector)
-        )
+        return QueryEmbedding(vector, embedder.model, self.unrelated, embedder.asks_memory(vector))
 
     async def embed(self, scope: Scope, subject: str) -> None:
         """Give every entry of an index (the subject is its id) its vector, and remove all others.

@@ -239,7 +239,8 @@ async def test_meaning_finds_what_shares_no_word_with_the_question(
 ) -> None:
     find = door(meter, clock, Meanings(FakeEmbedder(alike=ALIKE), clock, meter))
     assert (await names(find, "umbrella", mode="embedding"))[0] == "weather"
-    assert await names(find, "umbrella", mode="auto") == []
+    assert (await names(find, "umbrella", mode="auto"))[0] == "weather"
+    assert await names(find, "umbrella", mode="bm25") == []
 
 
 async def test_meaning_and_words_are_added_up(meter: RecordingMeter, clock: FakeClock) -> None:
@@ -247,8 +248,8 @@ async def test_meaning_and_words_are_added_up(meter: RecordingMeter, clock: Fake
         meter,
         clock,
         Meanings(FakeEmbedder(alike={"x": "y"}), clock, meter),
-        one="x",
-        other="y",
+        one="x x x x",  # which its name in the text, unlike the other's, does not outweigh
+        other="y y y y",
         third="z z z",
     )
     assert (await names(find, "x", mode="embedding"))[:2] == ["one", "other"]
