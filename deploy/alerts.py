@@ -49,53 +49,54 @@ RULES = (
         'absent(up{job=~".*memsvc.*"})',
         "5m",
         "critical",
-        "Prometheus finds no process of memsvc at all.",
-        "Either nothing runs, or discovery no longer finds what runs. No other alert can fire"
-        " meanwhile.",
+        "Prometheus does not find any memsvc process.",
+        "Either memsvc is not running, or service discovery does not find it. No other"
+        " alert can fire in the meantime.",
     ),
     Rule(
         "MemsvcDown",
         'up{job=~".*memsvc.*"} == 0',
         "2m",
         "critical",
-        "A process of memsvc cannot be scraped.",
-        "Prometheus knows the process, but its /metrics does not answer: it has ended, is"
-        " stuck or is cut off. Other replicas go on serving.",
+        "Prometheus cannot scrape a memsvc process.",
+        "The process is known, but its /metrics endpoint does not answer: the process"
+        " ended, is stuck, or cannot be reached. Other replicas continue to serve.",
     ),
     Rule(
         "MemsvcInternalErrors",
         begun_or_counted('memsvc_calls_total{code="INTERNAL_ERROR"}'),
         "0m",
         "critical",
-        "Calls end in INTERNAL_ERROR: each is a fault, with a traceback in the log under its"
-        " request id.",
-        "The caller got an error that it can do nothing about. What was committed before stays.",
+        "Calls fail with INTERNAL_ERROR. Each is a fault in memsvc; the log has a traceback"
+        " under its request id.",
+        "The caller cannot fix the error. Data committed earlier is not affected.",
     ),
     Rule(
         "MemsvcUnavailable",
         f"{of_calls('UNAVAILABLE')} > 0.01",
         "5m",
         "critical",
-        "More than 1 % of calls end in UNAVAILABLE: the database or a model is out of reach.",
-        "Callers get a retryable error; hosts keep their turns and store them later.",
+        "More than 1 % of calls fail with UNAVAILABLE: the database or a model cannot be reached.",
+        "Callers get a retryable error. Hosts keep their turns and store them later.",
     ),
     Rule(
         "MemsvcRefusesLoad",
         f"{of_calls('RATE_LIMITED|RESOURCE_BUSY')} > 0.05",
         "10m",
         "warning",
-        "More than 5 % of calls are refused for load: add replicas, or find who floods.",
-        "Callers are told when to retry. One tenant may have used up its share (RATE_LIMITED),"
-        " or the server has no room (RESOURCE_BUSY).",
+        "More than 5 % of calls are refused because of load: add replicas, or find the"
+        " caller that sends too many.",
+        "Callers learn when to retry. Either one tenant has used up its share"
+        " (RATE_LIMITED), or the server is at capacity (RESOURCE_BUSY).",
     ),
     Rule(
         "MemsvcLoopHeld",
         f"{slowest('memsvc_loop_lag_ms_bucket')} > 100",
         "5m",
         "warning",
-        "The event loop wakes over 100 ms late at the 95th percentile: too little processor, or a"
-        " call that holds it.",
-        "Every call of the process waits that long at least, and so do its probes.",
+        "The event loop is delayed by more than 100 ms at the 95th percentile: the CPU is"
+        " too slow, or a call blocks the loop.",
+        "Every call of the process waits at least this long, and so do health probes.",
     ),
     Rule(
         "MemsvcBeforeTurnSlow",
@@ -103,8 +104,8 @@ RULES = (
         "10m",
         "warning",
         "memory_before_turn takes over 300 ms at the 95th percentile.",
-        "Agents wait for this call before each answer. Hooks of hosts give up after 0.8 s and"
-        " go on without memory.",
+        "Agents wait for this call before each answer. Host hooks give up after 0.8 s and"
+        " continue without memory.",
     ),
     Rule(
         "MemsvcAfterTurnSlow",
@@ -112,62 +113,62 @@ RULES = (
         "10m",
         "warning",
         "memory_after_turn takes over 500 ms at the 95th percentile.",
-        "Turns are still stored. Hooks of hosts give up after 0.8 s and store the turn later.",
+        "Turns are still stored. Host hooks give up after 0.8 s and store the turn later.",
     ),
     Rule(
         "MemsvcCallsUnlogged",
         "sum(increase(memsvc_audit_dropped_total[15m])) > 0",
         "0m",
         "warning",
-        "Call records were lost: the database did not take them in time.",
-        "The calls themselves succeeded; the call log has a gap, and so has what is billed or"
-        " audited by it.",
+        "Call records were lost because the database did not accept them in time.",
+        "The calls themselves succeeded. The call log has a gap, which also affects billing"
+        " and audits that use it.",
     ),
     Rule(
         "MemsvcJobsFailed",
         "max(memsvc_jobs_failed) > 0",
         "10m",
         "warning",
-        "Jobs failed for good: `memsvc jobs list --state failed` names them.",
-        "Jobs are not retried any more: summaries, embeddings or deletions are missing until"
-        " somebody retries or drops them.",
+        "Jobs failed permanently. `memsvc jobs list --state failed` lists them.",
+        "These jobs are not retried automatically: summaries, embeddings or deletions are"
+        " missing until somebody retries or drops the jobs.",
     ),
     Rule(
         "MemsvcQueueStuck",
         "max(memsvc_job_oldest_s) > 900",
         "5m",
         "warning",
-        "A job that could run has waited for a quarter of an hour: is there a worker, and does"
-        " its model answer?",
-        "Work after writes is late: embeddings, summaries, deletions. Calls are answered as usual.",
+        "A job has been ready to run for 15 minutes. Check that a worker is running and"
+        " that its model answers.",
+        "Background work is late: embeddings, summaries, deletions. Calls are answered as usual.",
     ),
     Rule(
         "MemsvcChangesUnheard",
         "min(memsvc_changes_heard) == 0",
         "2m",
         "warning",
-        "Clients that wait for changes are told nothing: set database.direct_url if a pooler is"
-        " between.",
-        "The process cannot listen to PostgreSQL. Subscribers hear nothing, revoked keys are"
-        " refused only after auth.cache_s, and jobs start at worker.poll_s.",
+        "A process does not receive notifications of changes. Behind a pooler, set"
+        " database.direct_url.",
+        "The process cannot listen to PostgreSQL. Subscribers are not notified, revoked"
+        " keys work until auth.cache_s has passed, and jobs only start after worker.poll_s.",
     ),
     Rule(
         "MemsvcPoolExhausted",
         "min by (instance) (memsvc_pool_idle) == 0",
         "10m",
         "warning",
-        "A process has had no idle connection for ten minutes.",
-        "Calls queue for a connection and are refused when they would wait too long.",
+        "A process has had no idle database connection for ten minutes.",
+        "Calls wait for a connection, and are refused if they would wait too long.",
     ),
     Rule(
         "MemsvcModelRefused",
         "max(memsvc_model_refused) == 1",
         "5m",
         "critical",
-        "The endpoint of a model refuses the key or the model: what waits for it waits until the"
-        " settings are right.",
-        "Nothing is lost. Summaries, memories or vectors are late, and search goes by words"
-        " alone where the embedder is refused.",
+        "A model's endpoint rejects the key or the model. Work that needs it waits until"
+        " the settings are corrected.",
+        "Nothing is lost. Summaries, memories or vectors are late; if the embedder is"
+        " rejected, search uses words only.",
     ),
     Rule(
         "MemsvcModelFails",
@@ -175,17 +176,17 @@ RULES = (
         " sum(rate(memsvc_model_calls_total[15m])) > 0.2",
         "15m",
         "warning",
-        "A fifth of the calls of the model fail.",
-        "Its jobs are retried until they succeed; what they make is late.",
+        "One in five calls of the language model fails.",
+        "Jobs retry until they succeed, so their results are late.",
     ),
     Rule(
         "MemsvcEmbedderFails",
         "sum(rate(memsvc_embedding_failures_total[15m])) > 0.1",
         "15m",
         "warning",
-        "The embedder fails: search goes on by words alone.",
-        "Recall misses what is said in other words. Texts get their vectors once the embedder"
-        " answers again.",
+        "The embedder fails; search uses words only.",
+        "Recall misses texts that say the same in other words. Texts get their vectors when"
+        " the embedder works again.",
     ),
 )
 
@@ -206,7 +207,7 @@ def alerts() -> str:
         }
         for name, query, held, severity, told, description in RULES
     ]
-    head = "# Made by deploy/alerts.py.\n"
+    head = "# Generated by deploy/alerts.py.\n"
     return head + yaml.safe_dump(
         {"groups": [{"name": "memsvc", "rules": rules}]}, sort_keys=False, width=120
     )

@@ -49,70 +49,69 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Calls": (
         Panel(
             "Calls by tool",
-            "Calls a second. A tool's line begins with its first call.",
+            "Calls per second. A tool appears with its first call.",
             "reqps",
             (rate("memsvc_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
             "Errors by code",
-            "Calls that ended in an error. INTERNAL_ERROR is a fault of memsvc; codes of"
-            " wrong arguments are the callers' own.",
+            "Calls that failed. INTERNAL_ERROR is a fault in memsvc; the callers cause"
+            " errors about arguments.",
             "reqps",
             (rate("memsvc_calls_total", "code", "{{code}}", ',status="error"'),),
             True,
         ),
         Panel(
             "Latency of all calls",
-            "From the moment a call is read until it is answered; waits for a slot and for"
-            " locks included.",
+            "From receiving a call to answering it, including waits for slots and locks.",
             "ms",
             tuple(quantile(share, "memsvc_call_duration_ms") for share in (0.5, 0.95, 0.99)),
         ),
     ),
     "Load": (
         Panel(
-            "Calls under way",
-            "Running calls hold a slot. Calls that wait for a minute mean that there is too"
-            " little room.",
+            "Running and waiting calls",
+            "Each running call occupies a slot. If calls wait for minutes, there are too"
+            " few slots.",
             "short",
             (gauge("memsvc_calls_running", "running"), gauge("memsvc_calls_waiting", "waiting")),
         ),
         Panel(
-            "Refused for want of room",
-            "By reason: a caller's rate, or slots and connections of the server.",
+            "Calls refused because of load",
+            "By reason: the caller's rate limit, or the server's slots and connections.",
             "reqps",
             (rate("memsvc_refused_total", "reason", "{{reason}}"),),
             stacked=True,
         ),
         Panel(
-            "Lag of the event loop",
-            "How late a process wakes: over 100 ms, it lacks processor or a call holds it.",
+            "Event loop delay",
+            "If it exceeds 100 ms, the process needs more CPU or a call blocks the loop.",
             "ms",
             tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Wait for a slot, p95",
-            "By lane, of calls that waited at all.",
+            "By lane, counting only calls that had to wait.",
             "ms",
             (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),),
         ),
         Panel(
             "Slow calls",
-            "Calls over audit.slow_ms; the log says of each where the time went.",
+            "Calls slower than audit.slow_ms. The log shows where each spent its time.",
             "reqps",
             (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
-            "Rates told to the other replicas",
-            "Exchanges of what callers used up. Errors let a caller exceed its rate for a while.",
+            "Call rates exchanged with other replicas",
+            "Exchanges of call counts. While they fail, a caller can exceed its rate limit.",
             "ops",
             (rate("memsvc_rates_told_total", "status", "{{status}}"),),
         ),
         Panel(
-            "Spans of traces",
-            "Lost spans cost traces, never calls. No lines without tracing.",
+            "Trace spans",
+            "Lost spans affect traces, not calls. Empty without tracing.",
             "ops",
             (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),),
         ),
@@ -120,8 +119,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Turn memory": (
         Panel(
             "Turns",
-            "Conflicts are turn ids that came again with other words: a client that does not"
-            " keep its ids.",
+            "Conflicts are turn ids that were reused with other content: the client does"
+            " not keep its ids.",
             "reqps",
             (
                 rate("mcp_memory_before_turn_total", "status", "before, {{status}}"),
@@ -133,7 +132,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of a turn, p95",
-            "Agents wait for `before` at each prompt. Hooks of hosts give up after 0.8 s.",
+            "Agents wait for `before` at each prompt. Host hooks give up after 0.8 s.",
             "ms",
             (
                 quantile(
@@ -147,20 +146,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts written by tier",
-            "L0 lasts, L1 is kept by day, L2 by week.",
+            "L0 is permanent, L1 is kept for a day, L2 for a week.",
             "wps",
             (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),),
             stacked=True,
         ),
         Panel(
-            "Entries that a recall ranked",
-            "How much a search had to compare; it grows with what one user has said.",
+            "Entries ranked by a recall",
+            "Number of entries that a search compared. It grows with what one user has said.",
             "short",
             tuple(quantile(share, "memsvc_recall_candidates") for share in (0.5, 0.95)),
         ),
         Panel(
             "Upkeep",
-            "Maintenance of sessions, and compactions of their context.",
+            "Maintenance runs of sessions, and compactions of their context.",
             "ops",
             (
                 rate("mcp_memory_maintenance_total", "status", "maintenance, {{status}}"),
@@ -168,8 +167,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Compared with clients' own memory",
-            "How often both memories agreed, where clients send theirs for comparison.",
+            "Agreement with clients' own memory",
+            "How often both memories agreed, for clients that send theirs for comparison.",
             "ops",
             (rate("mcp_memory_shadow_total", "result", "{{result}}"),),
         ),
@@ -177,38 +176,37 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Database": (
         Panel(
             "Connections",
-            "Connections of all processes to the database; none idle for minutes means that"
-            " calls queue.",
+            "Database connections of all processes. Without idle ones for minutes, calls wait.",
             "short",
             (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle")),
         ),
         Panel(
             "Wait for a connection",
-            "High values mean a pool that is too small, or a database that is too slow.",
+            "If it is high, the pool is too small or the database too slow.",
             "ms",
             tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Search index on disk",
-            "With its vectors, as a worker measured last.",
+            "Including vectors, as last measured by a worker.",
             "bytes",
             (gauge("memsvc_index_bytes", "index", "max"),),
         ),
         Panel(
-            "Entries of the index",
-            "As the database estimates.",
+            "Entries of the search index",
+            "As estimated by the database.",
             "short",
             (gauge("memsvc_index_entries", "entries", "max"),),
         ),
         Panel(
             "Wait for locks, p95",
-            "By kind: writers of the same session, project or document wait for each other.",
+            "By kind. Calls that write the same session, project or document wait for each other.",
             "ms",
             (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),),
         ),
         Panel(
-            "Round trips of a transaction",
-            "Each costs the network's delay to the database once.",
+            "Round trips per transaction",
+            "Each round trip costs the network latency to the database once.",
             "short",
             tuple(quantile(share, "memsvc_round_trips") for share in (0.5, 0.95)),
         ),
@@ -216,56 +214,57 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Jobs": (
         Panel(
             "Queue",
-            "Waiting jobs are work after writes. Jobs that failed for good wait for somebody"
-            " to retry or drop them.",
+            "Waiting jobs are background work after writes. Permanently failed jobs wait"
+            " until somebody retries or drops them.",
             "short",
             (
                 gauge("memsvc_jobs_waiting", "waiting", "max"),
-                gauge("memsvc_jobs_failed", "failed for good", "max"),
+                gauge("memsvc_jobs_failed", "failed permanently", "max"),
             ),
         ),
         Panel(
             "Oldest job that could run",
-            "Above minutes: no worker runs, it has too few slots, or its model does not answer.",
+            "If it exceeds minutes, no worker runs, it has too few slots, or its model does"
+            " not answer.",
             "s",
             (gauge("memsvc_job_oldest_s", "waited", "max"),),
         ),
         Panel(
             "Attempts",
-            "Jobs that ended well, that are tried again, and that failed for good.",
+            "Jobs that succeeded, will be retried, or failed permanently.",
             "ops",
             (rate("memsvc_job_runs_total", "status", "{{status}}"),),
             stacked=True,
         ),
         Panel(
             "Duration by job, p95",
-            "Of one attempt. A job's line begins with its first run.",
+            "Duration of one attempt. A job appears with its first run.",
             "ms",
             (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),),
         ),
     ),
     "Models": (
         Panel(
-            "Calls of the model",
+            "Calls of the language model",
             "By purpose and outcome.",
             "reqps",
             (rate("memsvc_model_calls_total", "purpose, status", "{{purpose}} {{status}}"),),
         ),
         Panel(
-            "Latency of the model, p95",
-            "By purpose; callers wait for none of these but judgements and whiteboards.",
+            "Latency of the language model, p95",
+            "By purpose. Callers only wait for judgements and whiteboards.",
             "ms",
             (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),),
         ),
         Panel(
             "Tokens",
-            "Tokens a second that the model read and wrote: what it costs.",
+            "Tokens per second that the model reads and writes, which determine its cost.",
             "short",
             (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),),
         ),
         Panel(
             "Calls of the embedder",
-            "Documents are embedded by jobs, questions within calls; failures by their code.",
+            "Jobs embed documents, and calls embed questions. Failures by error code.",
             "reqps",
             (
                 rate("memsvc_embedding_calls_total", "kind, status", "{{kind}}, {{status}}"),
@@ -274,70 +273,72 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of the embedder, p95",
-            "A question's is part of the call that asks.",
+            "A call that needs the vector of a question waits for it.",
             "ms",
             (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),),
         ),
         Panel(
-            "Refused by an endpoint",
-            "Above zero: a key or a model's name is wrong, and work waits until the settings"
-            " are right.",
+            "Rejected by an endpoint",
+            "If it is above zero, a key or a model name is wrong, and work waits until the"
+            " settings are corrected.",
             "short",
             (
-                gauge("memsvc_model_refused", "refused now"),
-                rate("memsvc_model_refusals_total", "job", "refusals a second"),
+                gauge("memsvc_model_refused", "rejected now"),
+                rate("memsvc_model_refusals_total", "job", "rejections per second"),
             ),
         ),
         Panel(
             "Calls of the reranker",
-            "Where it fails, the order without it is used.",
+            "If it fails, results keep their order.",
             "reqps",
             (rate("memsvc_rerank_calls_total", "status", "{{status}}"),),
         ),
         Panel(
             "Latency of the reranker, p95",
-            "Part of the recall that asks.",
+            "Recall waits for it.",
             "ms",
             (quantile(0.95, "memsvc_rerank_duration_ms"),),
         ),
         Panel(
             "Texts embedded",
-            "Texts that got a vector, and questions whose vector was at hand.",
+            "Texts that were embedded, and questions whose vector was cached.",
             "ops",
             (
                 rate("memsvc_embedding_texts_total", "job", "texts"),
-                rate("memsvc_embedding_cached_total", "job", "at hand"),
+                rate("memsvc_embedding_cached_total", "job", "cached"),
             ),
         ),
         Panel(
-            "Facts by a model's word",
-            "What became of changes that a model proposed: many unknown or unfit ones mean a"
-            " model that is too small.",
+            "Facts changed by a model",
+            "Outcomes of changes that a model proposed. Many unknown or unfit ones mean"
+            " that the model is too small.",
             "ops",
             (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),),
         ),
     ),
     "Clients and log": (
         Panel(
-            "Who listens",
-            "Clients that wait for changes, and clients on the deprecated transport.",
+            "Subscribers",
+            "Clients subscribed to changes, and clients on the deprecated transport.",
             "short",
             (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse")),
         ),
         Panel(
-            "Changes are heard",
-            "0: some process does not hear what others change, and its subscribers hear nothing.",
+            "Notifications of changes",
+            "0: a process does not receive changes made by others, and its subscribers are"
+            " not notified.",
             "bool",
             (gauge("memsvc_changes_heard", "all processes", "min"),),
         ),
         Panel(
             "Call log",
-            "Records waiting to be written, and those lost because the database did not take them.",
+            "Records waiting to be written, and records lost because the database did not"
+            " accept them.",
             "short",
             (
                 gauge("memsvc_audit_backlog", "waiting"),
-                rate("memsvc_audit_dropped_total", "job", "lost a second"),
-                rate("memsvc_traces_dropped_total", "job", "traces lost a second"),
+                rate("memsvc_audit_dropped_total", "job", "lost per second"),
+                rate("memsvc_traces_dropped_total", "job", "traces lost per second"),
             ),
         ),
     ),

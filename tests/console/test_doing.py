@@ -166,14 +166,14 @@ async def test_a_job_that_failed_is_tried_again_and_then_dropped(
         await jobs.enqueue(tx, "tidy", "<b>a</b>", now=datetime.now(UTC))
     job = await service.admin.fetchval("SELECT id FROM memsvc_queue WHERE entrypoint = 'tidy'")
     assert "&lt;b&gt;a&lt;/b&gt;" in await visit.text("jobs", state="waiting")
-    assert "Try again" not in await visit.text("jobs")
+    assert "Retry" not in await visit.text("jobs")
     await fail(service.database, service.admin, job, "<b>a</b>")
     assert "INTERNAL_ERROR" in await visit.text("jobs", state="failed")
-    assert "1 job has failed for good" in await visit.text("")
+    assert "1 job has failed permanently" in await visit.text("")
     async with visiting(
         service, await service.key(permissions=frozenset({Permission.READ}))
     ) as reader:
-        assert "Try again" not in await reader.text("jobs")
+        assert "Retry" not in await reader.text("jobs")
     done = await visit.send("settle-job", id=str(job), action="retry", state="failed")
     assert note(done.headers["location"]) == "tidy will be retried."
     assert "No job has failed" in await visit.text("jobs", state="failed")
@@ -190,15 +190,15 @@ async def test_a_purge_is_counted_then_confirmed_by_its_name(
 ) -> None:
     await fill(service)
     counted = await visit.send("purge", level="session", name="plain")
-    assert "This would go" in counted.text
+    assert "To be deleted" in counted.text
     assert '<td class="mono">sessions</td><td class="number">1</td>' in counted.text
     assert "My name is Ada" in await visit.text("session", id="plain")
     mistyped = await visit.send("purge", level="session", name="plain", confirm="plane")
     assert mistyped.status_code == 400
-    assert "This would go" in mistyped.text
+    assert "To be deleted" in mistyped.text
     assert "My name is Ada" in await visit.text("session", id="plain")
     gone = await visit.send("purge", level="session", name="plain", confirm="plain")
-    assert "The receipt" in gone.text
+    assert "Receipt" in gone.text
     left = await visit.get("session", id="plain")
     assert (left.status_code, "My name is Ada" in left.text) == (404, False)
     assert (await visit.send("purge", level="nothing", name="plain")).status_code == 400
@@ -207,9 +207,9 @@ async def test_a_purge_is_counted_then_confirmed_by_its_name(
 async def test_a_project_is_purged_by_typing_its_name(service: Service, visit: Visit) -> None:
     await fill(service)
     counted = await visit.send("purge", level="project", name="")
-    assert "This would go: <bdi>default</bdi>" in counted.text
+    assert "To be deleted: <bdi>default</bdi>" in counted.text
     gone = await visit.send("purge", level="project", confirm="default")
-    assert "The receipt" in gone.text
+    assert "Receipt" in gone.text
     assert "No sessions yet" in await visit.text("sessions")
 
 

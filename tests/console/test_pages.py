@@ -32,14 +32,14 @@ async def test_each_page_shows_that_there_is_nothing(visit: Visit) -> None:
         check_harmless(await visit.text(path))
     for path, said in (
         ("sessions", "No sessions yet"),
-        ("knowledge", "Nothing was learnt yet"),
+        ("knowledge", "No knowledge yet"),
         ("boards", "No boards"),
         ("jobs", "The queue is empty"),
         ("", "Send a first turn"),
     ):
         assert said in await visit.text(path), path
-    assert "No call fits" in await visit.text("calls", tool="nobody")
-    assert "No block is like that" in await visit.text("knowledge", tag="nobody")
+    assert "No matching calls" in await visit.text("calls", tool="nobody")
+    assert "No matching blocks" in await visit.text("knowledge", tag="nobody")
     assert "Nothing would be recalled" in await visit.text("knowledge", q="nobody")
 
 
@@ -68,12 +68,12 @@ async def test_session_that_is_not_there_is_not_found(service: Service, visit: V
     answer = await visit.get("session", id="nosuch")
     assert answer.status_code == 404
     check_harmless(answer.text)
-    assert "There is no session of this name in project <bdi>default</bdi>" in answer.text
+    assert "No session has this name in project <bdi>default</bdi>" in answer.text
     assert "forgotten" not in answer.text
     async with service.http() as http:
         forget = {"session_id": "plain", "turn_ids": ["plain1"], "dry_run": False}
         assert (await http.post("/api/tools/memory_forget", json=forget)).is_success
-    assert "all of it was forgotten" in await visit.text("session", id="plain")
+    assert "all of them were forgotten" in await visit.text("session", id="plain")
 
 
 async def test_call_log_links_sessions_that_have_a_name(service: Service, visit: Visit) -> None:
@@ -152,8 +152,12 @@ async def test_the_call_log_is_narrowed_and_paged(service: Service, visit: Visit
     assert "tool=file_read" in more
     second = await visit.http.get(more)
     assert second.text.count('<span class="tag bad">') == 10
-    assert "No call fits" in await visit.text("calls", tool="file_read", until="2020-01-01T00:00")
-    assert "No call fits" in await visit.text("calls", tool="file_read", since="2120-01-01T00:00")
+    assert "No matching calls" in await visit.text(
+        "calls", tool="file_read", until="2020-01-01T00:00"
+    )
+    assert "No matching calls" in await visit.text(
+        "calls", tool="file_read", since="2120-01-01T00:00"
+    )
     assert (await visit.get("calls", since="yesterday")).status_code == 400
     assert (await visit.get("calls", status="nothing")).status_code == 400
 
@@ -219,7 +223,7 @@ async def test_a_tool_that_a_key_hides_is_told_and_its_place_is_not_there(servic
     hidden = ["elfmem_ls", "calls_summary", "elfmem_show"]
     async with visiting(service, await service.key(hidden_tools=hidden)) as visit:
         settings = await visit.text("settings")
-        assert "calls_summary" in settings.partition("Hidden from it")[2].partition("</dd>")[0]
+        assert "calls_summary" in settings.partition("Hidden tools")[2].partition("</dd>")[0]
         assert visit.address("knowledge") not in settings
         assert "The last 24 hours" not in await visit.text("calls")
         assert (await visit.get("knowledge")).status_code == 404

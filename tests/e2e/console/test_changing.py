@@ -118,7 +118,7 @@ def test_a_version_of_a_file_is_brought_back(editing: Seen, call: Caller) -> Non
     [before] = call("file_list_versions", path=path)["versions"][:1]
     tab = editing.go("file-version", path=path, id=before["id"])
     assert "as it was" in tab.inner_text("tr.removed")
-    tab = submit(editing, "Bring this version back")
+    tab = submit(editing, "Restore this version")
     assert "Restored" in tab.inner_text("main")
     assert read(call, path) == "as it was"
 
@@ -138,7 +138,7 @@ def test_a_document_that_somebody_else_wrote_meanwhile_is_shown_beside_what_was_
     tab = submit(editing, "Save")
     assert "Mine." in call("read_document", id="later")["text"]
     tab.get_by_text("Compare with now").nth(1).click()
-    tab = submit(editing, "Bring this version back")
+    tab = submit(editing, "Restore this version")
     assert "Mine." not in call("read_document", id="later")["text"]
 
 
@@ -153,7 +153,7 @@ def test_a_fact_is_corrected_and_restored(editing: Seen, call: Caller) -> None:
     )
     tab = editing.go("facts", user=user)
     tab.click("summary:has-text('Correct')")
-    tab.get_by_label("What is true").fill("I live in Quito.")
+    tab.get_by_label("Correct value").fill("I live in Quito.")
     tab = submit(editing, "Save")
     assert "corrected by a person" in tab.inner_text("main")
     told = call("memory_before_turn", user_id=user, current_input="Where do I live?")
@@ -200,7 +200,7 @@ def test_a_board_is_brought_back(editing: Seen, call: Caller) -> None:
     [first] = call("whiteboard_history", **whose)["versions"][-1:]
     tab = editing.go("board", user=USER, id=whose["conversation_id"], version=first["version"])
     assert "Riga" in tab.inner_text("tr.added")
-    tab = submit(editing, "Bring this version back")
+    tab = submit(editing, "Restore this version")
     assert "Riga" not in tab.inner_text("section")
     assert "Riga" not in call("whiteboard_get", **whose)["text"]
 

@@ -45,7 +45,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "facts": ("facts", lambda call: {"session": HOSTILE, "user": USER}, "Oslo"),
     "past facts": ("facts", lambda call: {"user": USER, "state": "all"}, "superseded"),
     "fact": ("fact", lambda call: {"user": USER, "id": _fact(call)}, "Kobe"),
-    "whose memories": ("memories", lambda call: {}, "Whose memories?"),
+    "whose memories": ("memories", lambda call: {}, "Choose a user"),
     "memories": ("memories", lambda call: {"user": USER}, HOSTILE),
     "memories found": ("memories", lambda call: {"user": USER, "q": "chess"}, "found"),
     "memory": ("memory", lambda call: {"user": USER, "id": _memory(call)}, "UPDATE"),
@@ -59,14 +59,14 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "board compared": (
         "board",
         lambda call: {"user": USER, "id": HOSTILE, "version": _board_version(call)},
-        "Bring this version back",
+        "Restore this version",
     ),
     "notebook": ("notebook", lambda call: {}, "Everything"),
     "hostile document": ("notebook", lambda call: {"id": "hostile"}, "<svg onload"),
     "document compared": (
         "notebook",
         lambda call: {"id": "plans", "version": _document_version(call)},
-        "Bring this version back",
+        "Restore this version",
     ),
     "document edited": ("edit-document", lambda call: {"id": "plans"}, "Edit plans"),
     "documents found": ("notebook", lambda call: {"q": "plans"}, "Passages for"),
@@ -78,7 +78,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "file compared": (
         "file-version",
         lambda call: {"path": "/notes/versions.md", "id": _file_version(call)},
-        "From then to now",
+        "Changes since then",
     ),
     "file edited": ("edit-file", lambda call: {"path": "/notes/versions.md"}, "Content"),
     "new file": ("edit-file", lambda call: {"path": "/notes/"}, "New file"),
@@ -88,7 +88,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "session from a turn": (
         "session",
         lambda call: {"id": HOSTILE, "turn": "t1"},
-        "The whole session",
+        "Whole session",
     ),
     "archived knowledge": (
         "knowledge",
@@ -223,14 +223,14 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
 @pytest.mark.parametrize(
     ("place", "query", "words"),
     [
-        ("session", {"id": "no such session"}, "No such session"),
+        ("session", {"id": "no such session"}, "This session does not exist"),
         ("session", {}, "Conversations of this project"),
         ("session", {"id": "x" * 400}, "The request failed"),
-        ("fact", {"id": "nothing", "user": USER}, "No such fact"),
+        ("fact", {"id": "nothing", "user": USER}, "This fact does not exist"),
         ("file", {"path": "/no/such/file"}, "the file does not exist"),
         ("file", {"path": "/../up"}, "The request failed"),
-        ("files", {"path": "/no/such"}, "Nothing is here"),
-        ("board", {"user": "nobody", "id": "nothing"}, "There is no board"),
+        ("files", {"path": "/no/such"}, "This folder is empty"),
+        ("board", {"user": "nobody", "id": "nothing"}, "This board does not exist"),
         ("notebook", {"id": "no-such-document"}, "The request failed"),
         ("block", {"id": "0" * 16}, "The request failed"),
         ("memory", {"user": USER, "id": "mem_none"}, ""),

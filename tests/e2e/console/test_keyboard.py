@@ -35,7 +35,7 @@ def test_the_keyboard_goes_through_a_page_in_its_order_and_is_seen_where_it_is(
 ) -> None:
     tab = seen.go(place, **query)
     tab.keyboard.press("Tab")
-    assert tab.evaluate(PLACE) == ["A", "Skip to the content"]
+    assert tab.evaluate(PLACE) == ["A", "Skip to main content"]
     assert tab.evaluate(VISIBLE)
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.id") == "main"
@@ -65,7 +65,7 @@ def test_on_a_narrow_screen_the_place_one_is_at_is_in_view_and_the_keyboard_begi
     assert tab.evaluate("document.querySelector('.places').scrollLeft > 0")
     assert tab.evaluate(CURRENT_IN_VIEW)
     tab.keyboard.press("Tab")
-    assert tab.evaluate(PLACE) == ["A", "Skip to the content"]
+    assert tab.evaluate(PLACE) == ["A", "Skip to main content"]
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_somebody_finds_out_why_an_agent_knew_something(seen: Seen) -> None:
     what that one had."""
     tab = seen.go("session", id=HOSTILE)
     tab.get_by_role("link", name="Recalls").click()
-    recalled = tab.locator("tr", has_text="home").filter(has_text="How it changed").first
-    recalled.get_by_role("link", name="How it changed").click()
-    assert tab.inner_text("h1") == "How it changed"
+    recalled = tab.locator("tr", has_text="home").filter(has_text="History").first
+    recalled.get_by_role("link", name="History").click()
+    assert tab.inner_text("h1") == "History"
     tab.locator("li", has_text="Kobe").get_by_role("link").click()
     said = tab.locator("li.turn[aria-current]")
     assert "I live in Kobe." in said.inner_text()
     assert tab.locator("li.turn").first.get_attribute("aria-current") == "true"
-    said.get_by_role("link", name="What was recalled, and why").click()
+    said.get_by_role("link", name="Recalled memory, and why").click()
     tab.locator(".crumbs a").last.click()
     assert tab.locator("li.turn").count() == 2
 
