@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 
 from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import read_time, unreadable_time
+from memsvc.core.untrusted import is_memory_block
 
 Item = dict[str, Any]
 
@@ -27,6 +29,43 @@ _TIMES = ("timestamp", "created_at", "create_time")
 """Fields beside the content of a message in which clients and their exports keep its time."""
 _MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", *_TIMES})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
+
+
+@frozen
+class ReadItem:
+    """A normalised item, and all that memory reads in it, read once.
+
+    `counted_texts` are the texts that a model reads, and `media` how many pictures, files and
+    sounds it gets. `message_at` is the client's time. `is_memory` marks the data message of a
+    memory block."""
+
+    item: Item
+    content: bytes
+    digest: int
+    role: str
+    text: str
+    speaker: str
+    message_at: datetime | None
+    is_memory: bool
+    counted_texts: Sequence[str]
+    media: int
+
+    @classmethod
+    def of(cls, item: Item, **fields: Any) -> Self:
+        """Read a normalised item; `fields` are those that a subclass has beside."""
+        content, role, parts = canonical(item), role_of(item), text_parts(item)
+        return cls(
+            item,
+            content,
+            hash_of_content(content),
+            role,
+            text_of(item),
+            speaker_of(item),
+            message_at(item),
+            role == "user" and len(parts) == 1 and is_memory_block(parts[0]),
+            *counted_parts(item),
+            **fields,
+        )
 
 
 def normalize_item(item: Any, where: str) -> Item:
@@ -103,18 +142,19 @@ def _of_other_api(item: Item) -> Item:
     return item
 
 
-def unread_fields(item: Item) -> list[str]:
+def unread_fields(item: ReadItem) -> list[str]:
     """Return the fields of an item in which it may say what memory does not read, if it has none.
 
     These are a role that memory does not know, and the unknown fields of a message without content
     and without calls."""
-    if text_of(item).strip():
-        return ["role"] if role_of(item) == "other" else []
-    if item["type"] != "message":
-        return ["text"] if item.get("text") else []
-    if item.get("content") is not None or not _CALLS.isdisjoint(item):
+    fields = item.item
+    if item.text.strip():
+        return ["role"] if item.role == "other" else []
+    if fields["type"] != "message":
+        return ["text"] if fields.get("text") else []
+    if fields.get("content") is not None or not _CALLS.isdisjoint(fields):
         return []
-    return [name for name, value in item.items() if name not in _MESSAGE_FIELDS and value]
+    return [name for name, value in fields.items() if name not in _MESSAGE_FIELDS and value]
 
 
 def is_empty_message(item: Item) -> bool:
@@ -187,24 +227,17 @@ def text_of(item: Item) -> str:
     return "\n".join(parts)
 
 
-def counted_texts(item: Item) -> list[str]:
-    """Return the texts of an item that a model reads: its texts, name, arguments and output."""
-    output, arguments = item.get("output"), item.get("arguments")
-    texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
-    texts += [
-        value
-        for value in (item.get("name"), arguments, item.get("input"), output)
-        if isinstance(value, str)
-    ]
-    texts += [
-        orjson.dumps(value).decode() for value in (arguments,) if isinstance(value, dict | list)
-    ]
-    return texts + ([orjson.dumps(output).decode()] if isinstance(output, dict) else [])
+def counted_parts(item: Item) -> tuple[list[str], int]:
+    """Return the texts of an item that a model reads, and how many pictures, files and sounds.
 
-
-def media_count(item: Item) -> int:
-    """Return how many pictures, files and sounds an item holds."""
-    return sum(any(word in str(part.get("type")) for word in _MEDIA_WORDS) for part in _parts(item))
+    The texts are those of its parts, its name, arguments and output."""
+    parts, output, arguments = _parts(item), item.get("output"), item.get("arguments")
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    values = (item.get("name"), arguments, item.get("input"), output)
+    texts += [value for value in values if isinstance(value, str)]
+    texts += [orjson.dumps(arguments).decode()] if isinstance(arguments, dict | list) else []
+    texts += [orjson.dumps(output).decode()] if isinstance(output, dict) else []
+    return texts, sum(any(word in str(part.get("type")) for word in _MEDIA_WORDS) for part in parts)
 
 
 def _parts(item: Item) -> list[Item]:

@@ -4,10 +4,17 @@ import json
 import unicodedata
 from typing import Final
 
+import orjson
 import regex
 
 BLOCK_START: Final = "<memory_reference>\n"
 """How the text of a memory block starts."""
+BLOCK_END: Final = "\n</memory_reference>"
+BLOCK_FIELDS: Final = {"kind": "historical_memory", "untrusted": True}
+"""The first members of the JSON in a memory block."""
+BLOCK_CHARS_MAX: Final = 262_144
+"""Longer blocks are not parsed: it would take the event loop too long."""
+_BLOCK_HEAD: Final = BLOCK_START + orjson.dumps(BLOCK_FIELDS).decode()[:-1] + ","
 _LINE_BREAK: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
 _HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
 _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
@@ -18,6 +25,19 @@ def escaped(text: str) -> str:
     for plain, replacement in _ESCAPES:
         text = text.replace(plain, replacement)
     return text
+
+
+def is_memory_block(text: str) -> bool:
+    """Return whether a text is a whole memory block; a very long one is judged by its ends."""
+    if len(text) > BLOCK_CHARS_MAX:
+        return text.startswith(_BLOCK_HEAD) and text.endswith("}" + BLOCK_END)
+    if not (text.startswith(BLOCK_START) and text.endswith(BLOCK_END)):
+        return False
+    try:
+        body = orjson.loads(text[len(BLOCK_START) : -len(BLOCK_END)])
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(body, dict) and body.get("kind") == BLOCK_FIELDS["kind"]
 
 
 def owner_line(project: str, user: str) -> str:

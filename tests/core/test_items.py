@@ -6,6 +6,7 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import (
+    ReadItem,
     canonical,
     fingerprint,
     hash_of_content,
@@ -13,7 +14,9 @@ from memsvc.core.items import (
     role_of,
     text_of,
     unread_fields,
+    user_message,
 )
+from memsvc.core.untrusted import BLOCK_END, BLOCK_START
 
 
 def test_an_item_keeps_every_field_that_it_came_with() -> None:
@@ -110,7 +113,7 @@ def test_message_of_another_api_is_read(item: Any, role: str, text: str) -> None
     ],
 )
 def test_unread_fields_are_those_that_may_hold_text(item: Any, unread: list[str]) -> None:
-    assert unread_fields(normalize_item(item, "x")) == unread
+    assert unread_fields(ReadItem.of(normalize_item(item, "x"))) == unread
 
 
 def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields() -> None:
@@ -138,3 +141,28 @@ def test_text_is_read_from_messages_and_outputs_of_any_shape() -> None:
     assert text_of({"type": "function_call_output", "output": {"k": 1}}) == ""
     assert role_of({"type": "function_call_output", "role": "user"}) == "tool"
     assert role_of({"type": "message", "role": "x\x00y"}) == "other"
+
+
+def test_item_is_read_once_into_all_that_memory_uses() -> None:
+    block = f'{BLOCK_START}{{"kind":"historical_memory"}}{BLOCK_END}'
+    picture = {"type": "input_image", "image_url": "u"}
+    item = normalize_item(
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "a"}, picture, {"text": "b"}],
+            "metadata": {"occurred_at": "2026-01-05T09:00:00+01:00", "speaker": "Ada"},
+        },
+        "x",
+    )
+    read = ReadItem.of(item)
+    assert (read.item, read.content, read.digest) == (
+        item,
+        canonical(item),
+        hash_of_content(canonical(item)),
+    )
+    assert (read.role, read.text, read.speaker) == ("user", "a\nb", "Ada")
+    assert str(read.message_at) == "2026-01-05 09:00:00+01:00"
+    assert (read.counted_texts, read.media, read.is_memory) == (["a", "b"], 1, False)
+    assert ReadItem.of(user_message(block)).is_memory
+    assert not ReadItem.of(user_message(block + "!")).is_memory
+    assert not ReadItem.of(user_message(block) | {"role": "assistant"}).is_memory

@@ -1,7 +1,6 @@
 """Which parts of a message are the user's own words, and which are text that is worked on."""
 
 from memsvc.core.facts import Statement
-from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.own_words import own_end, own_spans, pasted_spans, statement_parts, within
 
@@ -135,7 +134,7 @@ def test_no_fact_holds_a_word_that_only_a_text_worked_on_has() -> None:
         parts = row.replace("⟧", "⟦").split("⟦")
         own = "".join(parts[::2])
         text = "".join(parts)
-        for claim in extract([("e", user_message(text))], session="s", turn="t", user=""):
+        for claim in extract([("e", text)], session="s", turn="t", user=""):
             if isinstance(claim, Statement) and claim.told.rstrip("…") not in own:
                 told = claim.statement or claim.value
                 wrong += [] if told.strip(" .…") in own else [(text, told)]

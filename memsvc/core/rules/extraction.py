@@ -18,8 +18,7 @@ from memsvc.core.facts import (
     Statement,
     slot_of,
 )
-from memsvc.core.items import Item, role_of, text_parts
-from memsvc.core.lazy_pattern import lazy_pattern
+from memsvc.core.frozen import frozen
 from memsvc.core.rules.chinese import CHINESE
 from memsvc.core.rules.english import ENGLISH
 from memsvc.core.rules.french import FRENCH
@@ -28,7 +27,7 @@ from memsvc.core.rules.japanese import JAPANESE
 from memsvc.core.rules.memory_requests import memory_requests
 from memsvc.core.rules.own_words import Span, pasted_spans, within
 from memsvc.core.rules.quick_pattern import quick_pattern
-from memsvc.core.rules.rule import NOT_SHORT_FORM, Language, Rule, Topic
+from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, RuleReader, Topic
 from memsvc.core.rules.sentence_model import is_meant, judge
 from memsvc.core.rules.sentences import VALUE_BYTES_MAX, clause_beside, value_of
 from memsvc.core.rules.spanish import SPANISH
@@ -56,6 +55,7 @@ from memsvc.core.rules.topics import (
 )
 from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import holds_secret, is_code, is_secret
+from memsvc.core.untrusted import is_memory_block
 
 _ENDING = (PLAN, REMINDER, TASK_TODAY, TASK_WEEK)
 """Topics of facts that end; what somebody asks to be remembered does not."""
@@ -101,117 +101,60 @@ _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
 
-class RuleReader:
-    """A language with its rules by their marker words.
-
-    A rule's pattern is compiled for the first text that it may match: of some four hundred rules
-    few are ever needed."""
-
-    def __init__(self, language: Language) -> None:
-        self.language = language
-        self._patterns: dict[int, re.Pattern[str]] = {}
-        self.numbers_by_word: dict[str, list[int]] = {}
-        for number, rule in enumerate(language.rules):
-            for word in rule.on.split():
-                self.numbers_by_word.setdefault(word, []).append(number)
-        (
-            self.context_excludes,
-            self.prefix_excludes,
-            self.prefix_allowed,
-            self.value_end,
-            self.empty_value,
-            self.after,
-            self.joins,
-        ) = (
-            lazy_pattern(pattern, re.IGNORECASE)
-            for pattern in (
-                language.context_excludes,
-                language.prefix_excludes,
-                language.prefix_allowed,
-                language.value_end,
-                language.empty_value,
-                language.after,
-                language.joins,
-            )
-        )
-
-    def pattern(self, number: int) -> re.Pattern[str]:
-        """Return the pattern of the rule with this number."""
-        found = self._patterns.get(number)
-        if found is None:
-            found = self._patterns[number] = self.language.rules[number].compiled(
-                whole_words=self.language.whole_words
-            )
-        return found
-
-    def candidates(self, text: str, words: set[str]) -> Iterable[int]:
-        """Return the numbers of the rules that can match a text of these words, in their order."""
-        if self.language.whole_words:
-            found = [self.numbers_by_word[word] for word in words if word in self.numbers_by_word]
-        else:
-            found = [numbers for marker, numbers in self.numbers_by_word.items() if marker in text]
-        return sorted({number for numbers in found for number in numbers})
-
-
 _BY_WORD = tuple(RuleReader(language) for language in LANGUAGES if language.whole_words)
 _BY_CHARACTER = tuple(RuleReader(language) for language in LANGUAGES if not language.whole_words)
 
 
 def extract(
-    items: Sequence[tuple[str, Item]],
+    messages: Sequence[tuple[str, str]],
     *,
     session: str,
     turn: str,
     user: str,
     chars_max: int = TURN_CHARS_READ,
 ) -> list[Claim]:
-    """Return the claims in the user messages of a turn, in order (pairs of event id and item)."""
-    texts = ["\n".join(text_parts(item)) if role_of(item) == "user" else "" for _, item in items]
-    matches = read(texts, chars_max)
-    return claims_of(
-        zip((event for event, _ in items), matches, strict=True),
-        session=session,
-        turn=turn,
-        user=user,
-    )
+    """Return the claims in the user messages of a turn, in order (pairs of event id and text)."""
+    readings = read(["" if is_memory_block(text) else text for _, text in messages], chars_max)
+    events = [event for event, _ in messages]
+    return claims_of(zip(events, readings, strict=True), session=session, turn=turn, user=user)
 
 
-def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[ItemMatches]":
+def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[Reading]":
     """Return what the rules find in each text, reading `chars_max` characters in all, newest first.
 
     The texts are those of user messages, "" for any other item: the rules are in the first person,
     an assistant's "my name is" is not about the user, and tool output or recalled memory is
     nobody's statement."""
-    matches: list[ItemMatches] = []
+    readings: list[Reading] = []
     for whole_text in reversed(texts):
         if chars_max <= 0:
-            matches.append(())
+            readings.append(NOTHING)
             continue
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
-        matches.append(_matches_in(text))
+        readings.append(_reading_of(text))
     for cached in (word_hits, judge, conditional_starts):
         cached.cache_clear()  # what people said stays in memory alone, where it can be forgotten
-    return matches[::-1]
+    return readings[::-1]
 
 
 def claims_of(
-    matches: "Iterable[tuple[str, ItemMatches]]", *, session: str, turn: str, user: str
+    readings: "Iterable[tuple[str, Reading]]", *, session: str, turn: str, user: str
 ) -> list[Claim]:
     """Return the claims of a turn by what was found in its items (pairs of event id and finding).
 
     At most 64."""
     claims: list[Claim] = []
-    for event, item_matches in matches:
+    for event, reading in readings:
         evidence = Evidence(session, turn, event, user)
         made = (
-            claim for match in item_matches for claim in _claims_of_match(match, turn, evidence)
+            claim for match in reading.matches for claim in _claims_of_match(match, turn, evidence)
         )
         claims += islice(made, STATEMENTS_MAX - len(claims))
     return _with_unique_records(claims)
 
 
-def _matches_in(text: str) -> "ItemMatches":
+def _reading_of(text: str) -> "Reading":
     text, requests = memory_requests(text)
     asked = [span for request in requests for span in request.contents]
     pasted = pasted_spans(text)
@@ -224,8 +167,9 @@ def _matches_in(text: str) -> "ItemMatches":
     read_already += [
         (match.at, match.end, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes
     ]
-    by_grammar = [_of_grammar(found) for found in statements_in(text, pasted, read_already)]
+    by_grammar = [_of_grammar(one) for one in statements_in(text, pasted, read_already)]
     matches = [*by_rule.values(), *by_grammar]
+    refuses_secret = False
     for start, end in asked:
         read = [match for match in matches if start <= match.at < end]
         content = text[start:end]
@@ -238,15 +182,17 @@ def _matches_in(text: str) -> "ItemMatches":
         ]
         matches = [match for match in matches if match not in taken]
         one = remembered(text, start, end)
+        refuses_secret = refuses_secret or one is None
         is_more = is_code(content) or all(match.deletes or match in taken for match in read)
         if one and is_more:
             matches.append(_of_grammar(one))
     found = sorted(matches, key=lambda match: match.at)
     clauses = [_with_own_clause(text, match, found) for match in found]
     told = {match.statement for match in clauses if match.topic is not STATEMENT}
-    return tuple(
+    kept = [
         match for match in clauses if match.topic is not STATEMENT or match.statement not in told
-    )
+    ]
+    return Reading(tuple(kept), asks_to_remember=bool(asked), refuses_secret=refuses_secret)
 
 
 def _of_grammar(found: Found) -> "_Match":
@@ -289,8 +235,18 @@ class _Match:
     deletes: bool = False
 
 
-ItemMatches = tuple[_Match, ...]
-"""Matches in an item, in the order of the text."""
+@frozen
+class Reading:
+    """What the rules found in a text: matches in order, and whether it asks to remember something.
+
+    `refuses_secret`: it asks to remember a secret, which becomes no fact."""
+
+    matches: tuple[_Match, ...] = ()
+    asks_to_remember: bool = False
+    refuses_secret: bool = False
+
+
+NOTHING: Final = Reading()
 
 
 def _iter_matches(text: str, pasted: Sequence[Span], asked: Sequence[Span]) -> Iterator[_Match]:

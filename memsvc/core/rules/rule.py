@@ -1,11 +1,12 @@
 """Rules as data: a pattern for one phrasing of a fact, with an example and a counterexample."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from memsvc.core.facts import FactTier
+from memsvc.core.lazy_pattern import lazy_pattern
 
 STOPS = ",;!?。，、！？；…\n"
 """Characters that end a value anywhere; a full stop does where it ends a sentence."""
@@ -111,3 +112,55 @@ class Language:
     keys: Mapping[str, str] = field(default_factory=dict)
     question_patterns: Mapping[str, str] = field(default_factory=dict)
     keywords: Mapping[str, str] = field(default_factory=dict)
+
+
+class RuleReader:
+    """A language with its rules by their marker words.
+
+    A rule's pattern is compiled for the first text that it may match: of some four hundred rules
+    few are ever needed."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._patterns: dict[int, re.Pattern[str]] = {}
+        self.numbers_by_word: dict[str, list[int]] = {}
+        for number, rule in enumerate(language.rules):
+            for word in rule.on.split():
+                self.numbers_by_word.setdefault(word, []).append(number)
+        (
+            self.context_excludes,
+            self.prefix_excludes,
+            self.prefix_allowed,
+            self.value_end,
+            self.empty_value,
+            self.after,
+            self.joins,
+        ) = (
+            lazy_pattern(pattern, re.IGNORECASE)
+            for pattern in (
+                language.context_excludes,
+                language.prefix_excludes,
+                language.prefix_allowed,
+                language.value_end,
+                language.empty_value,
+                language.after,
+                language.joins,
+            )
+        )
+
+    def pattern(self, number: int) -> re.Pattern[str]:
+        """Return the pattern of the rule with this number."""
+        found = self._patterns.get(number)
+        if found is None:
+            found = self._patterns[number] = self.language.rules[number].compiled(
+                whole_words=self.language.whole_words
+            )
+        return found
+
+    def candidates(self, text: str, words: set[str]) -> Iterable[int]:
+        """Return the numbers of the rules that can match a text of these words, in their order."""
+        if self.language.whole_words:
+            found = [self.numbers_by_word[word] for word in words if word in self.numbers_by_word]
+        else:
+            found = [numbers for marker, numbers in self.numbers_by_word.items() if marker in text]
+        return sorted({number for numbers in found for number in numbers})

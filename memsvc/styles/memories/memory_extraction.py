@@ -19,7 +19,6 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Permission, Scope
@@ -159,7 +158,7 @@ class MemoryExtraction:
     ) -> AddedMemories:
         now, user_index = self.clock.now(), index_for(user)
         user_messages = [
-            (f"m{position}", user_message(one.content))
+            (f"m{position}", one.content)
             for position, one in enumerate(messages)
             if one.role == "user"
         ]

@@ -1,12 +1,13 @@
 """Token costs of items, and what is dropped when a prompt does not fit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from memsvc.core.background import run_in_count_thread
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.items import Item, counted_texts, media_count
+from memsvc.core.items import Item, counted_parts
 from memsvc.core.ports import TokenCounter
 from memsvc.core.text_cache import TextCache
 from memsvc.styles.turns.options import TurnOptions
@@ -39,15 +40,16 @@ class Costs:
         self._counts = TextCache[int](CACHE_ENTRIES_MAX)
         self.text_chars_max = options.text_chars_max
 
-    async def count(self, items: Sequence[TurnItem], *, as_sent: bool = False) -> None:
-        """Count the tokens of these items, as stored or sent, in a thread if they are long."""
-        counted = [item.as_sent if as_sent else item.item for item in items]
-        chars = sum(len(text) for item in counted for text in counted_texts(item))
-        counts = await run_in_count_thread(
-            chars // COUNT_FACTOR, lambda: [self.item(item) for item in counted]
+    async def counted(self, items: Sequence[TurnItem]) -> list[TurnItem]:
+        """Return these items with their tokens, counted in a thread if they are long."""
+        chars = sum(len(text) for item in items for text in item.counted_texts)
+        return await run_in_count_thread(
+            chars // COUNT_FACTOR,
+            lambda: [
+                replace(item, tokens=self._of_parts(item.counted_texts, item.media))
+                for item in items
+            ],
         )
-        for item, tokens in zip(items, counts, strict=True):
-            item.tokens = tokens
 
     def text(self, text: str) -> int:
         """Return the tokens of a text, cached by its hash: history and memory are sent again."""
@@ -61,11 +63,10 @@ class Costs:
 
     def item(self, item: Item) -> int:
         """Return the tokens of an item."""
-        return (
-            ITEM_TOKENS
-            + sum(map(self.text, counted_texts(item)))
-            + media_count(item) * self._options.media_tok
-        )
+        return self._of_parts(*counted_parts(item))
+
+    def _of_parts(self, texts: Iterable[str], media: int) -> int:
+        return ITEM_TOKENS + sum(map(self.text, texts)) + media * self._options.media_tok
 
 
 def check_limit(current_tokens: int, max_input_tok: int) -> None:

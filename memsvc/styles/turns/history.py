@@ -8,10 +8,13 @@ from typing import Final
 
 import orjson
 
+from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.items import Item, role_of
+from memsvc.core.items import Item, role_of, user_message
 from memsvc.store.context import StoredItem
-from memsvc.styles.turns.turn_items import TurnItem
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_items import TurnItem, items_of
+from memsvc.styles.turns.turn_models import BeforeTurnArguments
 
 ECHO_ITEMS_MIN: Final = 3
 """User items that count as an echo when they are all of what before_turn shows: nobody repeats
@@ -40,6 +43,28 @@ def split_conversation(items: Sequence[TurnItem], start: int, count: int) -> Con
     start = min(max(start, 0), len(items))
     stop = start + count if 0 < count <= len(items) - start else len(items)
     return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
+
+
+def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversation:
+    """Return the current input and what comes before it, in whichever form they were given."""
+    items = items_of(args.conversation_items, "conversation_items", options)
+    if items:
+        conversation = split_conversation(items, args.current_input_start, args.current_input_count)
+        if not conversation.current:
+            raise invalid("current_input_start leaves no current input in conversation_items")
+        return conversation
+    values = args.current_input
+    if isinstance(values, str):
+        values = [user_message(values)] if values.strip() else []
+    elif isinstance(values, dict):
+        values = [values]
+    elif not isinstance(values, list):
+        raise invalid("current_input must be an array of response items or a string")
+    if not values and args.current_input_text.strip():
+        values = [user_message(args.current_input_text)]
+    if not values:
+        raise invalid("current_input is required when conversation_items is empty")
+    return Conversation([], items_of(values, "current_input", options))
 
 
 def delta(

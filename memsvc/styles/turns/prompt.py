@@ -170,8 +170,8 @@ class PromptBuilder:
         )
         if best.cost > kept.block_max:  # only a summary is left, and that is too long
             return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
-        before = [item.as_sent for item in parts.history[len(parts.history) - kept.history :]]
-        current = [item.as_sent for item in parts.current]
+        before = [item.as_sent.item for item in parts.history[len(parts.history) - kept.history :]]
+        current = [item.as_sent.item for item in parts.current]
         start = len(recent.items) - kept.recent
         older, newer = recent.items[start : recent.older], recent.items[max(start, recent.older) :]
         duplicates = recalled.refs_in_first(

@@ -33,7 +33,7 @@ from memsvc.styles.turns.rebuild.rebuilt_facts import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.session_placement import SessionPlacement
-from memsvc.styles.turns.turn_tools import OperationTools, TurnTokens, TurnTools
+from memsvc.styles.turns.turn_tokens import OperationTools, TurnTokens
 from memsvc.styles.turns.turns import TurnMemory
 
 LIST_TOOL: Final = "memory_list_dir_with_abstract"
@@ -152,28 +152,29 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     ports = (database, clock, tokens, meter)
     placement = SessionPlacement(database, clock, options)
-    memory = TurnMemory(*ports, options, follow_up=follow_up, recall=recall, policy=policy)
-    maintenance = SessionMaintenance(compaction)
     traces = RecallTraces(database, clock, meter, options.trace)
-    functions = TurnTools(memory, traces, clock, options)
+    memory = TurnMemory(
+        *ports, options, follow_up=follow_up, recall=recall, policy=policy, traces=traces
+    )
+    maintenance = SessionMaintenance(compaction)
     operations = TurnTokens(database, clock, options)
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
-    shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
+    shadow = ShadowTools(database, memory, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, costs, options, recall)
     correction = FactCorrection(database, clock, options)
     fact_tools = FactTools(removal, correction, clock, passages or {})
     rereading = FactRereading(database, clock, options)
     return Published(
         tools=[
-            *tools_of(functions),
+            *tools_of(memory),
             *tools_of(UserProfile(database, clock, costs, options), {"memory_profile": PROFILE}),
             *tools_of(maintenance),
             *tools_of(
                 DirectoryList(database, clock),
                 {"memory_list_dir_with_abstract": session_resource(database)},
             ),
-            *tools_of(OperationTools(functions, memory, operations, clock, options)),
+            *tools_of(OperationTools(memory, operations, clock, options)),
             *tools_of(fact_tools, {"memory_list_facts": FACTS}),
             *tools_of(InspectionTools(database, traces)),
             *tools_of(ImportTools(session_import)),

@@ -1,104 +1,207 @@
 """Items of a turn, each read once on its way from the caller to the events of the store."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from memsvc.core.analysis import CHANGE_MARK
+from memsvc.core.background import run_in_thread
+from memsvc.core.errors import invalid, payload_too_large
+from memsvc.core.facts import Claim, Doubt, Evidence
 from memsvc.core.frozen import frozen
-from memsvc.core.items import (
-    Item,
-    canonical,
-    hash_of_content,
-    message_at,
-    role_of,
-    speaker_of,
-    text_of,
-)
-from memsvc.core.rules.changes import Change
-from memsvc.core.rules.extraction import ItemMatches
-from memsvc.core.secrets import without_secrets
+from memsvc.core.items import ReadItem, is_empty_message, normalize_item, unread_fields
+from memsvc.core.rules import extraction
+from memsvc.core.rules.changes import Change, changes_in
+from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
+from memsvc.core.secrets import replace_secrets, without_secrets
 from memsvc.store.index import NewEntry
 from memsvc.store.style_files import LogPosition
 from memsvc.styles.turns import file_layout
+from memsvc.styles.turns.options import TurnOptions
 
 TOOL_TEXT_CHARS_MAX = 2000
+NAMED_MAX = 5
+"""Fields that a note names."""
 _INDEXED_ROLES = frozenset({"user", "assistant", "tool"})
 
 
-@dataclass(eq=False)
-class TurnItem:
-    """A normalised item, and what has been read of it so far.
+@frozen
+class TurnItem(ReadItem):
+    """An item with its tokens, and what a user's message says, once these were read.
 
-    Where secrets are masked, `item` is without them and `sent` as the caller sent it. `tokens` are
-    there once they were counted (`Costs.count`), `matches` and `changes` of a user message once its
-    statements were read (`read_statements`), and whether it `asks_to_remember` something, a
-    `secret_request` for a secret that becomes no fact."""
+    `sent` is the item as the caller sent it, where secrets were masked."""
 
-    item: Item
+    sent: "TurnItem | None" = None
     tokens: int = 0
-    matches: ItemMatches = ()
-    changes: tuple[Change, ...] = ()
-    sent: Item | None = None
-    asks_to_remember: bool = False
-    secret_request: bool = False
+    reading: Reading = NOTHING
+    changes: Sequence[Change] = ()
 
     @property
-    def as_sent(self) -> Item:
+    def as_sent(self) -> "TurnItem":
         """Return the item as the caller sent it."""
-        return self.sent or self.item
+        return self.sent or self
 
     def masked(self) -> "TurnItem":
         """Return the item without secrets, itself if it has none."""
         item = without_secrets(self.item)
-        return self if item == self.item else TurnItem(item, sent=self.item)
+        return self if item == self.item else TurnItem.of(item, sent=self, tokens=self.tokens)
 
-    @cached_property
-    def role(self) -> str:
-        """Return the role, as `role_of`."""
-        return role_of(self.item)
 
-    @cached_property
-    def text(self) -> str:
-        """Return the readable text, as `text_of`."""
-        return text_of(self.item)
+def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[TurnItem]:
+    """Return the items of the argument `name`.
 
-    @cached_property
-    def content(self) -> bytes:
-        """Return the same bytes for the same item, as `canonical`."""
-        return canonical(self.item)
+    INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
+    hold."""
+    if len(values) > options.items_max:
+        raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
+    items = [
+        TurnItem.of(normalize_item(item, f"{name}[{index}]")) for index, item in enumerate(values)
+    ]
+    bytes_max = options.item_bytes_max
+    for index, item in enumerate(items):
+        if (size_bytes := len(item.content)) > bytes_max:
+            raise payload_too_large(
+                f"{name}[{index}] has {size_bytes} bytes; the limit is {bytes_max}",
+            )
+    return items
 
-    @cached_property
-    def digest(self) -> int:
-        """Return the fingerprint of the content, as `hash_of_content`."""
-        return hash_of_content(self.content)
+
+def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnItem]:
+    """Return the model's output items, as `items_of`.
+
+    INVALID_ARGUMENT for a message without content."""
+    items = items_of(values, "output_items", options)
+    for index, item in enumerate(items):
+        if is_empty_message(item.item):
+            raise invalid(f"output_items[{index}].content is required")
+    return items
+
+
+def unread_note(**items_by_name: Sequence[TurnItem]) -> list[str]:
+    """Return a note that names items with text in a place that memory does not read, if any."""
+    unread = [
+        f"{name}[{index}].{field}"
+        for name, items in items_by_name.items()
+        for index, item in enumerate(items)
+        for field in unread_fields(item)
+    ]
+    if not unread:
+        return []
+    named = ", ".join(unread[:NAMED_MAX])
+    more = f" and {len(unread) - NAMED_MAX} more" if len(unread) > NAMED_MAX else ""
+    advice = "send text as content, with the role user or assistant"
+    return [f"memory cannot read {named}{more}: {advice}"]
+
+
+async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
+    """Return the items with what the rules find in the user's messages, and the changes they say.
+
+    The newest ones are read first, up to the limit of a turn. It depends on the items alone, so
+    that no lock and no transaction is needed meanwhile."""
+    readings = await run_in_thread(
+        _user_chars(items), lambda: extraction.read([_own_text(item) for item in items])
+    )
+    read = zip(items, readings, strict=True)
+    return await read_changes([replace(item, reading=reading) for item, reading in read])
+
+
+async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
+    """Return the items with the changes that the user's messages say, weak ones too."""
+    return await run_in_thread(
+        _user_chars(items),
+        lambda: [replace(item, changes=changes_in(_own_text(item))) for item in items],
+    )
+
+
+def _own_text(item: TurnItem) -> str:
+    """Return what the user says in an item: "" for other roles and for memory that comes back."""
+    return item.text if item.role == "user" and not item.is_memory else ""
+
+
+def _user_chars(items: Sequence[TurnItem]) -> int:
+    return sum(len(_own_text(item)) for item in items)
+
+
+def may_change_facts(items: Sequence[TurnItem]) -> bool:
+    """Return whether facts are to be read for what these items say, under their locks."""
+    return any(item.reading.matches for item in items) or any(_certain_changes(items))
+
+
+def _certain_changes(items: Sequence[TurnItem]) -> Iterator[tuple[int, Change]]:
+    """Yield the changes that may end facts, the last first, up to the limit of a turn.
+
+    Each comes with the place of its item."""
+    chars = TURN_CHARS_READ
+    for place in range(len(items) - 1, -1, -1):
+        chars -= len(_own_text(items[place]))
+        if chars <= -TURN_CHARS_READ:
+            return
+        for change in reversed(items[place].changes):
+            if change.may_end_facts:
+                yield place, change
 
 
 @frozen
 class Turn:
-    """The new input of a turn, and its output."""
+    """The new input of a turn and its output: event ids, directions and items, inputs first."""
 
     session: str
     turn: str
     user: str
-    inputs: Sequence[TurnItem]
-    output_items: Sequence[TurnItem]
+    events: Sequence[tuple[str, str, TurnItem]]
 
-    def items(self) -> list[tuple[str, TurnItem]]:
-        """Return each item with its event id, inputs first."""
-        return [(event, item) for event, _, item in self._events()]
+    @classmethod
+    def of(
+        cls,
+        session: str,
+        turn: str,
+        user: str,
+        inputs: Sequence[TurnItem],
+        output_items: Sequence[TurnItem],
+    ) -> Self:
+        """Return the turn of these items."""
+        events = [
+            (file_layout.event_id(turn, direction, number), direction, item)
+            for direction, items in (("in", inputs), ("out", output_items))
+            for number, item in enumerate(items)
+        ]
+        return cls(session, turn, user, events)
+
+    def claims(self, now: datetime) -> list[Claim]:
+        """Return the claims of the turn in order of their times.
+
+        A claim has the client's time of its item, where that is before `now`."""
+        readings = [(event, item.reading) for event, _, item in self.events]
+        claims = extraction.claims_of(
+            readings, session=self.session, turn=self.turn, user=self.user
+        )
+        times = {
+            event: item.message_at
+            for event, _, item in self.events
+            if item.message_at is not None and item.message_at < now
+        }
+        dated = [replace(claim, message_at=times.get(claim.evidence.item)) for claim in claims]
+        return sorted(dated, key=lambda claim: claim.message_at or now)
+
+    def doubts(self, now: datetime) -> list[tuple[Change, Doubt, Evidence]]:
+        """Return the changes of the turn, each with the doubt that it casts and its source."""
+        found = []
+        for place, change in _certain_changes([item for *_, item in self.events]):
+            event, _, item = self.events[place]
+            said_at = min(item.message_at or now, now)
+            doubt = Doubt(replace_secrets(change.text), said_at, self.session, self.turn)
+            found.append((change, doubt, Evidence(self.session, self.turn, event, self.user)))
+        return found[::-1]
 
     def lines(self, now: datetime, result: Any) -> list[bytes]:
         """Return the event line of each item; the last one holds the `result` of the turn."""
-        events = self._events()
-        results = [None] * (len(events) - 1) + [result]
+        results = [None] * (len(self.events) - 1) + [result]
         return [
             file_layout.event_line(
                 event, self.turn, self.user, direction, item.item, now, result=item_result
             )
-            for (event, direction, item), item_result in zip(events, results, strict=True)
+            for (event, direction, item), item_result in zip(self.events, results, strict=True)
         ]
 
     def entries(
@@ -107,19 +210,11 @@ class Turn:
         """Return the entry of each item; the lines follow each other from the start of the span."""
         entries = []
         start = span.start
-        for (event, item), line in zip(self.items(), lines, strict=True):
+        for (event, _, item), line in zip(self.events, lines, strict=True):
             place = (span.stream, start, len(line))
             entries.append(entry_of(event, item, place, text_chars_max, now))
             start += len(line)
         return entries
-
-    def _events(self) -> list[tuple[str, str, TurnItem]]:
-        sources = (("in", self.inputs), ("out", self.output_items))
-        return [
-            (file_layout.event_id(self.turn, direction, number), direction, item)
-            for direction, items in sources
-            for number, item in enumerate(items)
-        ]
 
 
 def entry_of(
@@ -134,9 +229,9 @@ def entry_of(
         ref=event,
         keywords=CHANGE_MARK if any(change.is_news for change in item.changes) else "",
         text=text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else text_chars_max],
-        message_at=message_at(item.item) or now,
+        message_at=item.message_at or now,
         role=item.role,
-        speaker=speaker_of(item.item),
+        speaker=item.speaker,
         digest=item.digest,
         tokens=item.tokens,
         stream=stream,

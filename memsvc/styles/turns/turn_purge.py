@@ -13,7 +13,6 @@ from typing import Final
 from memsvc.core.analysis import query_terms
 from memsvc.core.facts import Fact, FactState, Merge, Statement, normalized_value
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
@@ -268,7 +267,7 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, excluded: str) -> State
         texts = await index.texts(tx, one.index_id, [one.entry], chars_max=TEXT_CHARS_MAX)
         for text in texts.values():
             claims = extract(
-                [(text.ref, user_message(text.text))],
+                [(text.ref, text.text)],
                 session=turn_index.session_of(matches.names[one.index_id]),
                 turn=file_layout.turn_of(text.ref),
                 user=user,

@@ -1,5 +1,6 @@
 """Turn memory: recall before a turn, and atomic storage after it."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -7,15 +8,15 @@ from itertools import takewhile
 from typing import Any, Final
 
 from memsvc.core import facts as fact_rules
-from memsvc.core.background import run_concurrently, run_in_thread
+from memsvc.core.background import others_first, run_concurrently, run_in_thread
 from memsvc.core.errors import conflict, invalid
-from memsvc.core.frozen import frozen
 from memsvc.core.items import fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.question_kinds import kind_of
 from memsvc.core.rules.changes import questioned, with_replacements
-from memsvc.core.scope import Scope
+from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
+from memsvc.core.timestamp import parse_timestamp
 from memsvc.store import context, facts, guard, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
@@ -23,12 +24,6 @@ from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.sessions import StoredTurn
 from memsvc.store.style_files import append
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
-from memsvc.styles.turns.facts.extraction import (
-    claims_of,
-    doubts_of,
-    may_change_facts,
-    read_statements,
-)
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.forgotten_digests import (
@@ -36,7 +31,8 @@ from memsvc.styles.turns.forgotten_digests import (
     KeyDigest,
     with_plain_digests,
 )
-from memsvc.styles.turns.history import Conversation
+from memsvc.styles.turns.history import Conversation, conversation_of, split_conversation
+from memsvc.styles.turns.inspection import RecallTraces
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
 from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts, RecentContext
@@ -44,7 +40,22 @@ from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.recall.recalled_turns import RankedMatches
 from memsvc.styles.turns.session_placement import SessionPlacement
-from memsvc.styles.turns.turn_items import Turn, TurnItem
+from memsvc.styles.turns.turn_items import (
+    Turn,
+    TurnItem,
+    items_of,
+    may_change_facts,
+    output_items_of,
+    read_statements,
+    unread_note,
+)
+from memsvc.styles.turns.turn_models import (
+    AfterTurnArguments,
+    AfterTurnResult,
+    BeforeTurnArguments,
+    BeforeTurnResult,
+    turn_tool,
+)
 
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
@@ -57,19 +68,18 @@ REFUSED_NOTE: Final = (
 )
 
 
-@frozen
-class RecallOptions:
-    """Options of recall: as of which time (None: now), which sources, whether to explain."""
-
-    as_of: datetime | None
-    sources: frozenset[str]
-    with_reasons: bool
+NO_MERGE: Final = fact_rules.Merge((), (), 0)
+NO_TURN_ID_NOTE: Final = (
+    "no turn_id was given, so one was generated: repeating this call would store the turn a"
+    " second time"
+)
+STORED_NOTE: Final = "both the host's hook and the model sent this turn; it is stored once"
 
 
 class TurnMemory:
-    """The two halves of a turn. Before: read only. After: one short transaction, all or nothing."""
+    """The tools around a turn. Before: read only. After: one short transaction, all or nothing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a dependency
         self,
         database: Database,
         clock: Clock,
@@ -80,6 +90,7 @@ class TurnMemory:
         follow_up: FollowUp,
         recall: TurnRecall,
         policy: PolicyOptions,
+        traces: RecallTraces,
     ) -> None:
         self._digests = ForgottenDigests(database, clock)
         self._database = database
@@ -91,32 +102,53 @@ class TurnMemory:
         self._recall = recall
         self._placement = SessionPlacement(database, clock, options)
         self._policy = policy
+        self._traces = traces
         self._prompts = PromptBuilder(self._costs, options.recall_tok_max)
 
-    async def before_turn(
-        self,
-        scope: Scope,
-        *,
-        session: str,
-        turn: str,
-        user: str,
-        conversation: Conversation,
-        instructions: str,
-        max_input_tok: int,
-        recall_options: RecallOptions,
-    ) -> PreparedPrompt:
+    @turn_tool(
+        "memory_before_turn",
+        title="Recall before a turn",
+        for_agents=True,
+        needs=Permission.READ,
+        counter="mcp_memory_before_turn_total",
+    )
+    async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
+        """Call before you answer, with the user's new input.
+
+        Send the model the returned input_items: recalled memory, recent context and the input. If
+        it fails, continue without memory."""
+        prepared = await self._prepared(scope, args)
+        turn = args.turn_id or new_turn_id(self._clock.now())
+        self._traces.note(
+            scope, session=args.session_id, turn=turn, user=args.user_id, prepared=prepared
+        )
+        return BeforeTurnResult(
+            turn,
+            prepared.input_items,
+            prepared.fact_ids,
+            prepared.insight_ids,
+            prepared.tokens,
+            prepared.details if args.explain else None,
+        )
+
+    async def _prepared(self, scope: Scope, args: BeforeTurnArguments) -> PreparedPrompt:
         """Return the input for the model: memory, older context, history, context, current input.
 
-        Context older than the history comes before it. With the caller's `instructions` it is never
+        Context older than the history comes before it. With the caller's instructions it is never
         over `max_input_tok` tokens. INVALID_ARGUMENT when the current input and the instructions
         alone are over it. Writes nothing. What is stored of this very turn, which is then a retry,
-        is left out. With a `recall_options.as_of`, no later message is shown, and facts are those
-        valid then."""
+        is left out. With an `as_of`, no later message is shown, and facts are those valid then."""
+        session, as_of = args.session_id, parse_timestamp(args.as_of, "as_of")
+        sources = frozenset(args.sources)
+        max_input_tok = (
+            args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok
+        )
+        conversation = conversation_of(args, self._options)
         conversation = await self._stripped(scope, conversation)
         before, current = conversation.history, conversation.current
-        await self._costs.count([*before, *current], as_sent=True)
         current_cost = sum(item.tokens for item in current)
-        capacity = max_input_tok - current_cost - await self._costs.counted_text(instructions)
+        instructions_cost = await self._costs.counted_text(args.base_instructions)
+        capacity = max_input_tok - current_cost - instructions_cost
         budget.check_limit(max_input_tok - capacity, max_input_tok)
         history_line = budget.ItemSequence(
             [item.tokens for item in before],
@@ -126,23 +158,23 @@ class TurnMemory:
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
         question = question_of(current)
         keyed = await self._digests.key(scope)
-        lookup = await self._recall.look_up(scope, session, user, question, recall_options.sources)
+        lookup = await self._recall.look_up(scope, session, args.user_id, question, sources)
         async with self._database.begin_read(scope) as tx:
             request = RecallRequest(
                 session,
-                turn,
-                user,
+                args.turn_id,
+                args.user_id,
                 question,
                 self._clock.now(),
-                with_reasons=recall_options.with_reasons,
-                as_of=recall_options.as_of,
-                sources=recall_options.sources,
+                with_reasons=args.explain,
+                as_of=as_of,
+                sources=sources,
                 lookup=lookup,
                 kind=kind_of(question),
             )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             recent = _recent(
-                context_read, turn, conversation, self._options.recent_context_items, keyed
+                context_read, args.turn_id, conversation, self._options.recent_context_items, keyed
             )
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
@@ -158,10 +190,13 @@ class TurnMemory:
         return prepared
 
     async def _stripped(self, scope: Scope, conversation: Conversation) -> Conversation:
-        """Return a conversation without memory blocks, its secrets as the store has them."""
+        """Return a conversation without memory blocks, its secrets as the store has them.
+
+        The tokens of what is sent to the model are counted, with the secrets."""
         current = block.strip(conversation.current)[0] or conversation.current
         history = block.strip(conversation.history)[0]
-        items = (history, current, conversation.trailing)
+        counted = await self._costs.counted([*history, *current])
+        items = (counted[: len(history)], counted[len(history) :], conversation.trailing)
         return Conversation(*[await self._masked(scope, one) for one in items])
 
     def _in_prompt(self, recent: RecentContext, capacity: int, summary_cost: int) -> set[int]:
@@ -190,36 +225,78 @@ class TurnMemory:
             ranked = await self._recall.rank(scope, request, matches)
         return ranked, reading.result()
 
+    @turn_tool(
+        "memory_after_turn",
+        title="Store a turn",
+        for_agents=True,
+        needs=Permission.WRITE,
+        idempotent=True,
+        counter="mcp_memory_after_turn_total",
+        duration_ms="mcp_memory_after_turn_duration_ms",
+    )
     async def after_turn(
+        self, scope: Scope, caller: Caller, args: AfterTurnArguments
+    ) -> AfterTurnResult:
+        """Call after you answered, with before_turn's turn_id.
+
+        Stores the turn and its facts, once, however often you retry."""
+        output_items = output_items_of(args.output_items, self._options)
+        inputs = items_of(args.input_items, "input_items", self._options)
+        conversation = items_of(args.conversation_items, "conversation_items", self._options)
+        current = split_conversation(
+            conversation, args.current_input_start, args.current_input_count
+        ).current
+        if not (inputs or output_items or current):
+            raise invalid("a turn needs input_items, conversation_items or output_items")
+        await others_first(sum(len(one.content) for one in (*inputs, *output_items, *current)))
+        if caller.connection.has_hooks and args.turn_id and args.user_id:
+            async with self._database.begin_read(scope) as tx:
+                session = await guard.find_session(tx, args.turn_id, args.user_id)
+            if session not in (None, args.session_id):
+                return AfterTurnResult(True, args.turn_id, 0, [], STORED_NOTE)
+        stored = await self.store(
+            scope,
+            session=args.session_id,
+            turn=args.turn_id or new_turn_id(self._clock.now()),
+            user=args.user_id,
+            inputs=current if conversation else inputs,
+            exact=bool(conversation),
+            output_items=output_items,
+        )
+        unread = unread_note(
+            input_items=inputs, conversation_items=conversation, output_items=output_items
+        )
+        return with_notes(stored, "" if args.turn_id else NO_TURN_ID_NOTE, unread)
+
+    async def store(
         self,
         scope: Scope,
         *,
         session: str,
         turn: str,
         user: str,
-        input_items: Sequence[TurnItem],
+        inputs: Sequence[TurnItem],
         exact: bool,
         output_items: Sequence[TurnItem],
-    ) -> dict[str, Any]:
+    ) -> AfterTurnResult:
         """Store a turn: its items, the facts in them, and their index entries.
 
         Returns the stored result when the turn is already stored; CONFLICT when it is stored with
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
-        `input_items` is the current input alone. Nothing is stored where the session's policy
-        forbids it, and no secret where the project's policy masks them; SECRET_REFUSED for a new
-        turn with one where it refuses them. A `note` says what is not kept that the user asked to
-        remember."""
-        inputs, block_found = block.strip(input_items)
-        new_output_items, _ = block.strip(output_items)
-        inputs = await self._masked(scope, inputs)
-        new_output_items = await self._masked(scope, new_output_items)
-        is_refused = await self._is_refused(scope, [*inputs, *new_output_items])
+        `inputs` is the current input alone. Nothing is stored where the session's policy forbids
+        it, and no secret where the project's policy masks them; SECRET_REFUSED for a new turn with
+        one where it refuses them. A `note` says what is not kept that the user asked to remember.
+        """
+        inputs, block_found = block.strip(inputs)
+        input_count = len(inputs)
+        items = await self._masked(scope, [*inputs, *block.strip(output_items)[0]])
+        is_refused = await self._is_refused(scope, items)
+        items = await self._costs.counted(await read_statements(items))
+        inputs, output_items = items[:input_count], items[input_count:]
         target_index = turn_index.turns(session)
-        await read_statements([*inputs, *new_output_items])
-        await self._costs.count([*inputs, *new_output_items])
         keyed = await self._digests.key(scope)
         locks = [session_lock(session)]
-        if may_change_facts([*inputs, *new_output_items]):
+        if may_change_facts(items):
             locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -236,36 +313,32 @@ class TurnMemory:
                     block_found=block_found,
                     has_more=has_more,
                 )
-            if not inputs and not new_output_items:
+            if not inputs and not output_items:
                 raise invalid("the turn contains nothing but recalled memory")
-            content_hash = _content_hash(inputs, new_output_items)
+            content_hash = _content_hash(inputs, output_items)
+            result: dict[str, Any] = {"stored_items": 0, "fact_ids": []}
+            policy = policy_of(status.policy, self._options)
+            merge = NO_MERGE
             if status.guard is not None:
                 if status.guard.fingerprint not in (content_hash, guard.ANY_CONTENT):
-                    await self._check_same(status.guard, [inputs, new_output_items])
-                result: dict[str, Any] = status.guard.result
-                return {"turn_id": turn} | result | _note(inputs)
-            if is_refused:
+                    await self._check_same(status.guard, [inputs, output_items])
+                result = status.guard.result
+            elif is_refused:
                 raise secret_refused()
-            policy = policy_of(status.policy, self._options)
-            if not policy.store:
-                not_stored = {"turn_id": turn, "stored_items": 0, "fact_ids": []}
-                return not_stored | _note(inputs, is_stored=False)
-            stored = Turn(session, turn, user, inputs, new_output_items)
-            result, merge = await self._store(tx, stored, content_hash, policy, status)
+            elif policy.store:
+                stored = Turn.of(session, turn, user, inputs, output_items)
+                result, merge = await self._store(tx, stored, content_hash, policy, status)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
-        return result | _note(inputs)
-
-    async def session_of(self, scope: Scope, turn: str, user: str) -> str | None:
-        """Return which of a user's latest sessions has a turn; None without one."""
-        async with self._database.begin_read(scope) as tx:
-            return await guard.find_session(tx, turn, user)
+        is_stored = status.guard is not None or policy.store
+        note = _note(inputs, is_stored=is_stored)
+        return AfterTurnResult(**{"turn_id": turn} | result | {"ok": True, "note": note})
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
 
         That is as they were sent, or masked."""
-        sent = [[TurnItem(item.as_sent) for item in items] for items in groups]
+        sent = [[item.as_sent for item in items] for items in groups]
         masked = [await _all_masked(items) for items in sent]
         if stored.fingerprint not in (_content_hash(*sent), _content_hash(*masked)):
             self._meter.add("mcp_memory_idempotency_conflicts_total")
@@ -308,7 +381,7 @@ class TurnMemory:
         ]
         changed_statements = [*merge.kept, *(fact.statement for fact in merge.deleted)]
         changed = list(dict.fromkeys(statement.fact_id for statement in changed_statements))
-        result = {"turn_id": turn.turn, "stored_items": len(turn.items()), "fact_ids": changed}
+        result = {"turn_id": turn.turn, "stored_items": len(turn.events), "fact_ids": changed}
         events = file_layout.raw_events(turn.session, now)
         lines = turn.lines(now, result)
         lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
@@ -347,11 +420,9 @@ class TurnMemory:
 
     async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
-        items = turn.items()
-        claims = claims_of(items, session=turn.session, turn=turn.turn, user=turn.user, now=now)
-        doubts = doubts_of(items, session=turn.session, turn=turn.turn, user=turn.user, now=now)
+        claims, doubts = turn.claims(now), turn.doubts(now)
         if not claims and not doubts:
-            return fact_rules.Merge((), (), 0)
+            return NO_MERGE
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
         latest = LATEST_FACTS if doubts else 0
         known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
@@ -362,11 +433,21 @@ class TurnMemory:
         return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
 
 
-def _note(inputs: Sequence[TurnItem], *, is_stored: bool = True) -> dict[str, str]:
+def new_turn_id(now: datetime) -> str:
+    """Return an id for a turn whose caller gave none."""
+    return f"turn-{int(now.timestamp() * 1000)}-{secrets.token_hex(3)}"
+
+
+def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> AfterTurnResult:
+    """Return a result with further notes around its own."""
+    return replace(stored, note="; ".join(filter(None, [before, stored.note, *after])) or None)
+
+
+def _note(inputs: Sequence[TurnItem], *, is_stored: bool) -> str | None:
     """Return the note of an answer where something is not kept that the user asked to remember."""
-    if not is_stored and any(item.asks_to_remember for item in inputs):
-        return {"note": NOT_STORED_NOTE}
-    return {"note": REFUSED_NOTE} if any(item.secret_request for item in inputs) else {}
+    if not is_stored and any(item.reading.asks_to_remember for item in inputs):
+        return NOT_STORED_NOTE
+    return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else None
 
 
 def _content_hash(*groups: Sequence[TurnItem]) -> bytes:
@@ -374,10 +455,9 @@ def _content_hash(*groups: Sequence[TurnItem]) -> bytes:
 
 
 async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:
-    """Return items without secrets; blocks of memory, which are not stored, stay as they are."""
+    """Return items without secrets."""
     return await run_in_thread(
-        sum(len(item.content) for item in items),
-        lambda: [item if block.is_data(item.item) else item.masked() for item in items],
+        sum(len(item.content) for item in items), lambda: [item.masked() for item in items]
     )
 
 

@@ -13,7 +13,6 @@ from memsvc.core.analysis import is_question, own_terms
 from memsvc.core.chunks import sentence_boundary_positions, sentences
 from memsvc.core.facts import Identity, Statement
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
 from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules.changes import NEGATIVE
 from memsvc.core.rules.extraction import extract
@@ -137,7 +136,7 @@ def facts_of(text: str, role: str) -> dict[Identity, str]:
     """Return what somebody says about themselves that has one value at a time."""
     if role in NOT_A_PERSON:
         return {}
-    claims = extract([("", user_message(text))], session="", turn="", user=role)
+    claims = extract([("", text)], session="", turn="", user=role)
     return {
         claim.identity: claim.value.casefold()
         for claim in claims

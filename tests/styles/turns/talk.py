@@ -178,7 +178,7 @@ def recalled(kind: Kind, **fields: Any) -> RecalledChunk:
 
 def turn_items(items: Sequence[Item]) -> list[TurnItem]:
     """Return items as they come from the door."""
-    return [TurnItem(item) for item in items]
+    return [TurnItem.of(item) for item in items]
 
 
 def stripped(items: Sequence[Item]) -> tuple[list[Item], bool]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.items import Item
+from memsvc.core.untrusted import BLOCK_CHARS_MAX
 from memsvc.styles.turns import block
 from tests.styles.turns.talk import (
     AT,
@@ -218,11 +219,11 @@ def test_the_day_of_a_fact_is_said_where_it_changes() -> None:
 
 
 def test_a_long_block_is_known_again_too() -> None:
-    items = built("x" * block.CHARS_MAX)
+    items = built("x" * BLOCK_CHARS_MAX)
     assert stripped(items) == ([], True)
     assert stripped([items[0], user(texts(items[1:])[0] + " Hi.")])[1] is False
     assert (
-        stripped([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1]
+        stripped([items[0], user(OPEN + '{"kind":"other"}' + " " * BLOCK_CHARS_MAX + CLOSE)])[1]
         is False
     )
 

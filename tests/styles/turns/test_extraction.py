@@ -1,5 +1,7 @@
 """What the rules find in what users say, and what they leave alone."""
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,14 +9,17 @@ import pytest
 from memsvc.core.facts import FactTier, Statement
 from memsvc.core.items import Item, text_of
 from memsvc.core.rules import extraction
-from memsvc.core.rules.extraction import STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ, extract
+from memsvc.core.rules.extraction import NOTHING, STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ
 from memsvc.styles.turns import block
-from tests.styles.turns.talk import assistant, developer, recalled, user
+from memsvc.styles.turns.turn_items import Turn, read_statements
+from tests.styles.turns.talk import assistant, developer, recalled, turn_items, user
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def found(*items: Item) -> list[Statement]:
-    numbered = [(f"t1-in-{number}", item) for number, item in enumerate(items)]
-    return extract(numbered, session="s1", turn="t1", user="u1")
+    read = asyncio.run(read_statements(turn_items(items)))
+    return Turn.of("s1", "t1", "u1", read, []).claims(NOW)
 
 
 def pairs(*texts: str) -> list[tuple[str, str]]:
@@ -177,17 +182,17 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     rest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chars: list[int] = []
-    findings = extraction._matches_in
+    findings = extraction._reading_of
 
-    def counted(text: str) -> extraction.ItemMatches:
+    def counted(text: str) -> extraction.Reading:
         chars.append(len(text))
         return findings(text)
 
-    monkeypatch.setattr(extraction, "_matches_in", counted)
+    monkeypatch.setattr(extraction, "_reading_of", counted)
     middle = "so it is. " * 2000
     old = user(f"{middle}\nI like tea.{middle}")
     assert found(old, old, *[user("x " * 10_000)] * 3) == []
     assert sum(chars) <= TURN_CHARS_READ
     chars.clear()
-    assert extraction.read([text_of(old), text_of(old)], rest) == [(), ()]
+    assert extraction.read([text_of(old), text_of(old)], rest) == [NOTHING, NOTHING]
     assert sum(chars) <= rest

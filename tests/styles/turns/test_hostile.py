@@ -79,7 +79,7 @@ async def test_why_nothing_was_recalled_is_explained(opened: Opened) -> None:
 def test_hostile_texts_are_read_in_a_moment() -> None:
     started = process_time()
     assert parse_date_names("may " * 250_000) == []
-    likes = [("e", user_message("i like a," * 100_000))]
+    likes = [("e", "i like a," * 100_000)]
     assert len(extract(likes, session="s", turn="t", user="")) == STATEMENTS_MAX
     assert process_time() - started < QUICK_S
 

@@ -9,7 +9,8 @@ import pytest
 
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.store.server_secrets import SECRET_BYTES
-from memsvc.styles.turns.turn_tools import SIGNED_AS
+from memsvc.styles.turns.turn_tokens import SIGNED_AS
+from memsvc.styles.turns.turns import REFUSED_NOTE
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -214,3 +215,11 @@ async def test_items_come_through_a_token_whole(door: Door) -> None:
     begun = await door(RUN, session_id="s1", current_input=items)
     await door(COMMIT, operation_token=begun["operation_token"])
     assert [record["item"] for record in await events(door)] == items
+
+
+async def test_committed_turn_notes_a_secret_that_becomes_no_fact(door: Door) -> None:
+    begun = await run(door, "Remember that my password is hunter22.", turn_id="t1")
+    done = await door(
+        COMMIT, operation_token=begun["operation_token"], output_items=[assistant("Noted.")]
+    )
+    assert (done["ok"], done["note"]) == (True, REFUSED_NOTE)

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from memsvc.core.facts import Statement
-from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
 from memsvc.styles.turns.options import TurnOptions
@@ -249,7 +248,7 @@ async def test_a_policy_is_one_tenants_own(door: Door, other_scope: Scope) -> No
 def stated(rule_text: str, at: datetime = NOW) -> dict[str, datetime | None]:
     """Read a message and return when each fact in it would expire, by fact id."""
     claims = extract(
-        [("i", user_message(rule_text))],
+        [("i", rule_text)],
         session="s",
         turn="t",
         user="u",

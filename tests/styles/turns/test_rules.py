@@ -4,7 +4,6 @@ from pathlib import Path
 
 from memsvc.core.facts import Claim, RemovalClaim, Statement
 from memsvc.core.rules.extraction import LANGUAGES, extract
-from tests.styles.turns.talk import user
 
 _MAIN = {
     *(
@@ -34,7 +33,7 @@ RULES = [(language, rule) for language in LANGUAGES for rule in language.rules]
 
 
 def claims(*texts: str) -> list[Claim]:
-    numbered = [(f"t1-in-{number}", user(text)) for number, text in enumerate(texts)]
+    numbered = [(f"t1-in-{number}", text) for number, text in enumerate(texts)]
     return extract(numbered, session="s1", turn="t1", user="u1")
 
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.items import text_of, user_message
 from memsvc.core.rules.changes import changes_in
 from memsvc.core.rules.extraction import LANGUAGES, extract
 
@@ -40,10 +39,10 @@ NASTY = {
 
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
-    item = user_message((text * (SIZE_CHARS // len(text) + 1))[:SIZE_CHARS])
+    message = (text * (SIZE_CHARS // len(text) + 1))[:SIZE_CHARS]
     started = process_time()
-    extract([("e", item)], session="s", turn="t", user="")
-    changes_in(text_of(item))
+    extract([("e", message)], session="s", turn="t", user="")
+    changes_in(message)
     assert process_time() - started < QUICK_S
 
 
@@ -57,5 +56,5 @@ def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> N
 def test_whatever_is_put_together_of_markers_is_read_and_no_value_is_too_long(
     words: list[str],
 ) -> None:
-    for claim in extract([("e", user_message(" ".join(words)))], session="s", turn="t", user=""):
+    for claim in extract([("e", " ".join(words))], session="s", turn="t", user=""):
         assert len(getattr(claim, "value", "").encode()) <= 128

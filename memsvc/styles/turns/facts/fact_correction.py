@@ -19,9 +19,9 @@ from memsvc.core.facts import (
     slot_of,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
 from memsvc.core.ports import Clock
 from memsvc.core.rules import topics
+from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.rule import Topic
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import is_secret
@@ -33,7 +33,6 @@ from memsvc.store.locks import Lock, index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
-from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.facts.fact_removal import FactOwner
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import SessionPolicy, policy_of
@@ -257,7 +256,7 @@ def _value_in(statement: str, old: Statement) -> str:
     """Return the value of a topic in a statement: as rules read it, the old one, or all of it."""
     source = old.evidence
     claims = extract(
-        [(source.item, user_message(statement))],
+        [(source.item, statement)],
         session=source.session,
         turn=source.turn,
         user=source.user,

@@ -45,7 +45,6 @@ from memsvc.store.placement import Rewritten
 from memsvc.store.search import IndexMatches, IndexQuery, search
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.forgotten_digests import KeyDigest
 from memsvc.styles.turns.maintenance.compaction import sentence_of
 from memsvc.styles.turns.maintenance.raw_archive import (
@@ -55,7 +54,7 @@ from memsvc.styles.turns.maintenance.raw_archive import (
     event_files,
     redacted_items,
 )
-from memsvc.styles.turns.turn_items import TurnItem, entry_of
+from memsvc.styles.turns.turn_items import TurnItem, entry_of, read_changes
 
 CANDIDATES: Final = 400
 """Messages that are looked through for a value, and for what a query names."""
@@ -319,8 +318,8 @@ class FileWiper:
             if body["id"] not in changes or "item" not in body:
                 return line
             new = changed_line(line, changes[body["id"]])
-            left[body["id"]] = TurnItem(orjson.loads(new)["item"])
-            digest = redacted.get(body["id"]) or self.keyed(TurnItem(body["item"]).digest)
+            left[body["id"]] = TurnItem.of(orjson.loads(new)["item"])
+            digest = redacted.get(body["id"]) or self.keyed(TurnItem.of(body["item"]).digest)
             self.digests[session][body["id"]] = digest
             if new != line:
                 notes += file_layout.redacted_line(body["id"], digest, self.now)
@@ -466,8 +465,8 @@ async def rewrite_items(
     """Give the entries of items the words that their lines have; hide those without any.
 
     They get these digests, by event. With `is_shown`, hidden ones are found again."""
-    await costs.count(list(left.values()))
-    await read_changes(list(left.values()))
+    items = await read_changes(await costs.counted(list(left.values())))
+    by_event = dict(zip(left, items, strict=True))
     row = await sessions.find(tx, session)
     target = turn_index.searched(
         session, row.user_id if row else "", shared=row is not None and row.shared
@@ -477,7 +476,7 @@ async def rewrite_items(
     indexed = await index.indexed_texts(tx, index_id, list(entries.values()))
     changed = {}
     for event, entry in entries.items():
-        item = left[event]
+        item = by_event[event]
         new = entry_of(event, item, (0, 0, 0), costs.text_chars_max, _ANY)
         changed[entry] = Rewritten(
             index.indexed_text(*indexed[entry]),

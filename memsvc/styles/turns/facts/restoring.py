@@ -77,7 +77,7 @@ async def _restore_lines(tx: Tx, session: str, undo: Undo) -> dict[str, TurnItem
             was = before.encode()
         body: dict[str, Any] = orjson.loads(was)
         if "item" in body and (was != line or body["turn_id"] in undo.turns):
-            items[body["id"]] = TurnItem(body["item"])
+            items[body["id"]] = TurnItem.of(body["item"])
         return was
 
     for path in [

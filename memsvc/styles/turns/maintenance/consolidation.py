@@ -15,7 +15,7 @@ import orjson
 from memsvc.core.analysis import is_stop_word, terms
 from memsvc.core.facts import Fact, FactState, FactTier, Identity, Statement, normalized_value
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
+from memsvc.core.rules.extraction import extract
 from memsvc.store import context, facts, insights, sessions
 from memsvc.store.context import IndexedItem
 from memsvc.store.database import Tx
@@ -24,7 +24,6 @@ from memsvc.store.locks import Lock, index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import OWNER, insights_file, timestamp, turn_of
 from memsvc.styles.turns.turn_index import TurnIndex
 
@@ -382,7 +381,7 @@ def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[
     user_items = [item for item in new_items if item.role == "user"]
     said_at = {item.ref: item.said_at for item in user_items}
     for turn, turn_items in groupby(user_items, key=lambda item: turn_of(item.ref)):
-        messages = [(item.ref, user_message(item.text)) for item in turn_items]
+        messages = [(item.ref, item.text) for item in turn_items]
         claims = extract(messages, session=found.session, turn=turn, user=found.user_id)
         statements += [
             replace(claim, message_at=said_at[claim.evidence.item])

@@ -28,7 +28,6 @@ from memsvc.store.sessions import StoredSession
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy, legacy_facts
 from memsvc.styles.turns.migration.legacy import (
@@ -45,7 +44,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of, policy_overrides
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.session_placement import SessionPlacement
-from memsvc.styles.turns.turn_items import TurnItem, entry_of
+from memsvc.styles.turns.turn_items import TurnItem, entry_of, read_changes
 from memsvc.styles.turns.turn_models import SessionId
 
 BATCH_EVENTS = 120
@@ -175,9 +174,8 @@ class SessionImport:
         contents = {path: bytes(content) for path, content in content_by_path.items()}
         spans = await append(tx, contents, owner=file_layout.OWNER, now=now)
         events = [event for turn in turns for event in turn.events]
-        items = [TurnItem(event.item) for event in events]
-        await self.costs.count(items)
-        await read_changes(items)
+        items = [TurnItem.of(event.item) for event in events]
+        items = await read_changes(await self.costs.counted(items))
         entries = [
             entry_of(
                 event.event,

@@ -28,8 +28,9 @@ from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import records
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.turn_items import items_of
 from memsvc.styles.turns.turn_models import BeforeTurnArguments, Items, turn_tool
-from memsvc.styles.turns.turn_tools import TurnTools, items_of
+from memsvc.styles.turns.turns import TurnMemory
 
 TOKEN_DIFFERENCE_MAX: Final = 0.05
 """Token counts are equal when they differ by at most this share of the larger one."""
@@ -233,7 +234,7 @@ class ShadowTools:
     """The tools of shadow mode."""
 
     database: Database
-    functions: TurnTools
+    memory: TurnMemory
     rebuilding: TurnRebuild
     clock: Clock
     meter: Meter
@@ -248,7 +249,7 @@ class ShadowTools:
 
         Takes its arguments too and returns the differences. Values are not stored."""
         client_items = items_of(args.own_input_items, "own_input_items", self.options)
-        prepared = await self.functions.before_turn(scope, args)
+        prepared = await self.memory.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
         client_facts |= {
             client_fact.id: None if client_fact.value is None else value_hash(client_fact.value)

@@ -14,18 +14,18 @@ from memsvc.core import facts as fact_rules
 from memsvc.core.errors import MemsvcError, ModelOutputError
 from memsvc.core.facts import Claim, Merge, Statement, merge
 from memsvc.core.frozen import frozen
-from memsvc.core.items import user_message
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.untrusted import is_memory_block
 from memsvc.store import context, conversation, fact_history, facts, jobs, sessions
 from memsvc.store.conversation import TranscriptItem
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.styles.model_budget import BudgetExhaustedError
-from memsvc.styles.turns import block, turn_index
+from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.facts.fact_correction import write_merge
 from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_facts import (
@@ -134,7 +134,7 @@ def _select_messages(
 
 def _load_message(entry: TranscriptItem, chars_max: int) -> tuple[str, InputMessage] | None:
     """Return a message and its user; None for a memory block, or a removed event."""
-    if entry.line is None or block.is_data(user_message(entry.text)):
+    if entry.line is None or is_memory_block(entry.text):
         return None
     event = orjson.loads(entry.line)
     text = entry.text if len(entry.text) <= chars_max else entry.text[:chars_max] + ELLIPSIS

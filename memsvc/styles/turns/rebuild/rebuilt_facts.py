@@ -23,8 +23,9 @@ from memsvc.core.facts import (
     slot_of,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.items import message_at, role_of, user_message
+from memsvc.core.items import message_at, role_of, text_of
 from memsvc.core.ports import Clock
+from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
 from memsvc.core.timestamp import offset_of
 from memsvc.core.tools import Job
@@ -37,7 +38,6 @@ from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
-from memsvc.styles.turns.facts.extraction import extract
 from memsvc.styles.turns.file_layout import session_root
 from memsvc.styles.turns.maintenance.raw_archive import (
     EventLine,
@@ -448,7 +448,7 @@ def _claims_in(lines: Sequence[EventLine], session: str) -> list[Claim]:
         replace(claim, message_at=min(message_at(line.item) or line.message_at, line.message_at))
         for line in lines
         for claim in extract(
-            [(line.event, line.item)], session=session, turn=line.turn, user=line.user
+            [(line.event, text_of(line.item))], session=session, turn=line.turn, user=line.user
         )
     ]
 
@@ -474,7 +474,7 @@ def _compared(
         if not any(event == source.item for event, _ in said):
             continue
         claims = extract(
-            [(event, user_message(text)) for event, text in said],
+            said,
             session=source.session,
             turn=source.turn,
             user=source.user,

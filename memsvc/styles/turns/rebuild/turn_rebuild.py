@@ -34,7 +34,6 @@ from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.facts.extraction import read_changes
 from memsvc.styles.turns.file_layout import ROOT, turn_of
 from memsvc.styles.turns.maintenance.claim import MaintenanceClaim, claimed
 from memsvc.styles.turns.maintenance.raw_archive import (
@@ -55,7 +54,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
 from memsvc.styles.turns.session_placement import SessionPlacement
 from memsvc.styles.turns.turn_index import TurnIndex
-from memsvc.styles.turns.turn_items import TurnItem, entry_of
+from memsvc.styles.turns.turn_items import TurnItem, entry_of, read_changes
 
 ATTEMPTS_MAX: Final = 5
 """Attempts to read a session whose older files change meanwhile."""
@@ -362,9 +361,8 @@ class TurnRebuild:
         turns: dict[str, list[tuple[int, EventLine]]] = {}
         begin = walk.stop
         lines = await lines_of(tx, file)
-        items = [TurnItem(line.item) for line in lines]
-        await self._costs.count(items)
-        await read_changes(items)
+        items = [TurnItem.of(line.item) for line in lines]
+        items = await read_changes(await self._costs.counted(items))
         for line, item in zip(lines, items, strict=True):
             number = walk.number(line.event)
             walk.stop = number + 1
