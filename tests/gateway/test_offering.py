@@ -260,7 +260,7 @@ async def test_guides_say_how_the_tools_are_used(service: Service, wire: str) ->
         } <= set(prompts)
         lifecycle = await client.get_prompt("memsvc:turn-lifecycle", {"session_id": "s-1"})
         text: Any = lifecycle.messages[0].content
-        assert "the session s-1, of the user user_id" in text.text
+        assert "session s-1 and user user_id" in text.text
         for name in GUIDES:
             said: Any = (await client.get_prompt(name)).messages[0].content
             named = {word.strip(".,:;()") for word in said.text.split() if "_" in word}
