@@ -123,7 +123,9 @@ class Backups:
         candidates = [one for one in backups if until is None or one.ended_at <= until]
         if not candidates:
             oldest = backups[0].ended_at.isoformat()
-            raise not_found(f"the oldest backup in {self.folder} was finished at {oldest}")
+            raise not_found(
+                f"the oldest backup in {self.folder} was finished later than that, at {oldest}"
+            )
         self._server.create_from(
             lambda place, user: self._replay(candidates[-1], until, place, user)
         )

@@ -81,9 +81,9 @@ def doctor(
 ) -> None:
     """Check a running server and its hosts, or the local database and models.
 
-    The server is that of --url or MEMSVC_URL, else the one for which `memsvc install` was run.
-    Without any, or with --data-dir or --config, the data folder or database itself is checked.
-    Nothing is created. Exit code 1 where a check fails.
+    It checks the server named by --url or MEMSVC_URL, or else the one that `memsvc install` used.
+    Without a server, or with --data-dir or --config, it checks the data folder or database itself.
+    It creates nothing, and exits with code 1 if a check fails.
     """
     place = place_of(url, config, data_dir)
     environment = os.environ | ({URL_VARIABLE: place.server} if place.server else {})

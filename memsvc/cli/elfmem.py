@@ -163,7 +163,7 @@ GROUP: Final = {
         lines=text("summary"),
     ),
     "forget": tool_command(
-        "elfmem_forget", "Stop recalling a block.", BLOCK, lines=text("summary")
+        "elfmem_forget", "Forget a block and delete its text.", BLOCK, lines=text("summary")
     ),
     "ls": tool_command(
         "elfmem_ls",

@@ -71,7 +71,7 @@ def retry(place: CommandPlace, jobs: Numbers, as_json: Json = False) -> None:
 
 @using_place
 def drop(place: CommandPlace, jobs: Numbers, as_json: Json = False) -> None:
-    """Remove jobs that wait or have failed from the queue; a later write queues another one."""
+    """Remove waiting or failed jobs from the queue. A later write may queue them again."""
     _settle(place, jobs, "drop", backlog.drop, as_json=as_json)
 
 

@@ -126,7 +126,7 @@ def _without_prefixes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
-    """Turn search by meaning off; vectors that are stored stay for the next time."""
+    """Turn search by meaning off. Stored vectors are kept."""
     with _updated_settings(EMBEDDINGS, {"provider": ""}, config, data_dir) as (_, write):
         write()
     print(f"embeddings: {EMBEDDINGS_OFF}")

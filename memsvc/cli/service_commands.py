@@ -83,11 +83,11 @@ Description=memsvc, long-term memory for agents
 
 [Service]
 ExecStart=:{command}
-# what is printed at the first start holds the API key; the log goes to the journal
+# the output of the first start contains the API key; the log is in the journal
 StandardOutput=null
 Restart=on-failure
 RestartSec=2
-# wrong settings: only somebody who mends them helps
+# do not restart with invalid settings
 RestartPreventExitStatus=2
 # other processes may use the PostgreSQL of the data folder; the last one stops it
 KillMode=process

@@ -204,7 +204,7 @@ notebook = command_group(
 
 BOARD: Final = (
     USER,
-    argument("conversation", "The session id of the conversation.", to="conversation_id"),
+    argument("conversation", "The id of the conversation.", to="conversation_id"),
 )
 
 
@@ -212,7 +212,7 @@ BOARD: Final = (
 async def update_board(
     call: RemoteTools,
     user: User,
-    conversation: Annotated[str, Argument(help="The session id of the conversation.")],
+    conversation: Annotated[str, Argument(help="The id of the conversation.")],
     content: Annotated[str, Argument(help=f"The message{OR_STDIN}", callback=text_or_stdin)],
     role: Annotated[str, Option(help="The author of the message.")] = "user",
 ) -> CommandOutput:

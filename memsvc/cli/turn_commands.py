@@ -27,7 +27,7 @@ User = Annotated[
 
 
 async def ls(call: RemoteTools) -> CommandOutput:
-    """List the sessions of a project, the latest first, with the time of the last write."""
+    """List the sessions of a project, latest first, with the time of their last write."""
     root = await call("file_stat", path="/memory")
     entries = await call.list_all("file_list", "entries", path="/memory") if root["exists"] else []
     sessions = [

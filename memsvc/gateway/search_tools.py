@@ -143,7 +143,7 @@ class SearchTools:
             if HTTP_STATUS[error.code] not in (400, 404):
                 raise
             # the same for what is not there, is another's, or could never be
-            raise not_found("nothing has this id") from None
+            raise not_found("no entry has this id") from None
         metadata = {"kind": kind, "project": scope.project}
         return FetchedText(id_, _title(id_, text), text, _url(scope, id_), metadata)
 

@@ -17,10 +17,10 @@ class Archive(Enum):
     """Form in which a table's rows stand in an archive."""
 
     ROWS = "row by row"
-    FILES = "as files: their present content and their history"
-    LOG = "row by row on request, never restored: it tells what happened in its own database"
-    JOBS = "as names and subjects, queued anew"
-    DERIVED = "not at all: made anew of what is"
+    FILES = "as files, with their current content and history"
+    LOG = "row by row on request; never restored, because it describes calls to its own database"
+    JOBS = "as names and subjects, and queued again"
+    DERIVED = "not at all: rebuilt from the other data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ def upgrade() -> None:
                 _index(tenant, project, book)
                 _run("COMMIT")
             if books:
-                print(f"migrating: {len(books)} indexes of a tenant made anew", file=sys.stderr)
+                print(f"migrating: rebuilt {len(books)} indexes of a tenant", file=sys.stderr)
 
 
 def downgrade() -> None:

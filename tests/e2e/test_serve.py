@@ -336,7 +336,7 @@ async def test_a_server_of_ones_own_is_migrated_and_served(
         assert empty_urls.app.split("@")[0] not in served.log()
     privileged = run("serve", "--port", "0", MEMSVC_DATABASE_URL=empty_urls.admin)
     assert privileged.returncode == 1
-    assert "Error: the application role is" in privileged.stderr
+    assert "Error: the application role has too many rights" in privileged.stderr
 
 
 async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir: Path) -> None:

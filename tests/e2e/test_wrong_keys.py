@@ -65,7 +65,7 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(
     assert made.returncode == 0, made.stderr
     key, _, tenant, where = (line.split(None, 1) for line in made.stdout.splitlines())
     assert tenant[1].endswith(", whose data it opens")
-    assert where == ["made", f"at {served.url}"]
+    assert where == ["created", f"at {served.url}"]
     assert typed("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
     assert "\twhere\t" in typed("key", "list", MEMSVC_API_KEY=key[1], **place).stdout
     assert typed("key", "adopt", "00000000-0000-0000-0000-000000000000", **place).returncode == 1

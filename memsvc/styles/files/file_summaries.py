@@ -263,7 +263,7 @@ class FileSummaries:
             text = await self._call_model(parts)
         except MemsvcError as error:
             log.warning(
-                "the model failed to summarize a file", code=error.code.value, reason=error.message
+                "the model failed to summarise a file", code=error.code.value, reason=error.message
             )
             if error.code is Code.UNAVAILABLE:
                 await self.budget.release(
@@ -359,7 +359,7 @@ class FileSummaries:
         async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
-            "the daily summary budget is used up; a file will be summarized tomorrow",
+            "the daily summary budget is used up; a file will be summarised tomorrow",
             project=scope.project,
         )
         return False

@@ -35,12 +35,12 @@ class SummaryOptions(Options):
 
     Without a model, a summary is taken from the beginning of the file."""
 
-    enabled: bool = Field(True, description="whether the model, if there is one, summarizes files")
+    enabled: bool = Field(True, description="whether the model, if there is one, summarises files")
     a_day: int = Field(
         1000,
         ge=0,
         le=2**31 - 1,
-        description="files that a model summarizes per day and tenant; 0: unlimited",
+        description="files that a model summarises per day and tenant; 0: unlimited",
     )
 
 

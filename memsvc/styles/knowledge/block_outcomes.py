@@ -48,7 +48,7 @@ class OutcomeService:
         ],
         signal: Annotated[
             float,
-            "0 (failed) to 1 (succeeded): above 0.5 reinforces, below 0.2 penalizes",
+            "0 (failed) to 1 (succeeded): above 0.5 reinforces, below 0.2 penalises",
         ],
         weight: Annotated[float, Field(le=1e6), "weight of the signal, above 0"] = 1.0,
         source: Annotated[Words, "source of the signal, such as test_pass"] = "",

@@ -124,7 +124,7 @@ class TurnOptions(Options):
         0.8,
         gt=0,
         lt=1,
-        description="share of max_input_tok above which older context is summarized",
+        description="share of max_input_tok above which older context is summarised",
     )
     l1_retention_days: int = Field(
         1, ge=1, le=36500, description="days that a fact of tier L1 is kept"

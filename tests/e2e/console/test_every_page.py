@@ -95,12 +95,12 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
         lambda call: {"where": "archived"},
         "Its text was forgotten.",
     ),
-    "jobs": ("jobs", lambda call: {}, "Failed for good"),
+    "jobs": ("jobs", lambda call: {}, "Failed permanently"),
     "settings": ("settings", lambda call: {}, "Retention"),
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
     "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
     "usage": ("usage", lambda call: {}, "default"),
-    "purge": ("purge", lambda call: {}, "Purge data"),
+    "purge": ("purge", lambda call: {}, "The first step only counts it"),
 }
 
 

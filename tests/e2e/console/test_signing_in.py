@@ -50,7 +50,7 @@ def test_whoever_guesses_keys_is_told_to_wait(
             seen.tab.goto(f"{served.url}/console/")
             seen.tab.fill("#key", f"guess {number}")
             seen.tab.click("button[type=submit]")
-        assert "Too many wrong keys" in seen.tab.inner_text("[role=alert]")
+        assert "Too many invalid keys" in seen.tab.inner_text("[role=alert]")
 
 
 def test_signing_out_leaves_nothing_and_going_back_shows_nothing(

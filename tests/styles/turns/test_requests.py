@@ -33,7 +33,7 @@ async def _told(opened: Opened, request: str, said: Sequence[str] = SAID) -> lis
         ("Write the invoice for Huber.", 1),
         ("List what Priya wants.", 2),
         ("Write a mail to Priya about the Vega launch date.", 2),
-        ("Summarize what Priya said about the launch.", 2),
+        ("Summarise what Priya said about the launch.", 2),
         ("Schreib eine Geburtstagskarte für Halina.", 0),
         ("Beschreibe Halina.", 0),
         ("Erzähl mir etwas über Halina.", 0),

@@ -172,7 +172,7 @@ class SessionMaintenance:
     ) -> MaintenanceResult:
         """Call about daily, or when idle.
 
-        Summarizes older context, packs old events, deletes expired facts. Safe to repeat."""
+        Summarises older context, packs old events, deletes expired facts. Safe to repeat."""
         async with self.compaction.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session_id)
         done: Counter[str] = Counter()
