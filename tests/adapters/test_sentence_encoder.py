@@ -198,3 +198,31 @@ async def test_what_nothing_is_alike_to_is_not_found_in_knowledge(door: Door) ->
     assert "noon" not in str(found)
     assert "tabs" not in str(found)
     assert "noon" in str(await door("elfmem_recall", query="Wann gibt es Mittagessen?"))
+
+
+@pytest.mark.parametrize(
+    ("said", "request_", "unrelated"),
+    [
+        (
+            "The spare key hangs behind the rain barrel.",
+            "where our spare door key is hidden",
+            "my shoe size",
+        ),
+        (
+            "Der Ersatzschlüssel hängt hinter der Regentonne.",
+            "wo wir den Zweitschlüssel verstecken",
+            "meine Schuhgröße",
+        ),
+        ("予備の鍵は雨水タンクの後ろに掛けてあります。", "家の鍵の隠し場所", "靴のサイズ"),
+    ],
+)
+async def test_request_in_other_words_forgets_what_it_means_and_nothing_else(
+    door: Door, said: str, request_: str, unrelated: str
+) -> None:
+    await say(door, "t1", said, "OK.", session="s1", user_id="ada")
+    await say(door, "t2", "We paint the kitchen yellow today.", "OK.", session="s2", user_id="ada")
+    who = {"session_id": "s3", "user_id": "ada", "reach": "user", "dry_run": False}
+    nothing = await door("memory_forget", query=unrelated, **who)
+    assert nothing["sentences"] == []
+    done = await door("memory_forget", query=request_, **who)
+    assert [one["text"] for one in done["sentences"]] == [said]

@@ -161,7 +161,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
     shadow = ShadowTools(database, memory, rebuilding, clock, meter, options, costs=costs)
-    removal = FactRemoval(database, clock, costs, options, recall)
+    removal = FactRemoval(database, clock, costs, options, recall, embedding)
     correction = FactCorrection(database, clock, options)
     fact_tools = FactTools(removal, correction, clock, passages or {})
     rereading = FactRereading(database, clock, options)

@@ -33,7 +33,9 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.search import QueryEmbedding
 from memsvc.store.style_files import append
+from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts import restoring
@@ -114,6 +116,14 @@ class RemovedFacts:
     until: datetime | None = None
 
 
+@frozen
+class _Named:
+    """What is to be forgotten by name: facts, and sentences that no fact says."""
+
+    names: Sequence[str]
+    sentences: Sequence[str]
+
+
 class FactRemoval:
     """Removes facts and turns, and what was said of them, from recall and from the files.
 
@@ -126,7 +136,9 @@ class FactRemoval:
         costs: Costs,
         options: TurnOptions,
         recall: TurnRecall,
+        embedding: Embedding | None = None,
     ) -> None:
+        self._embedding = embedding
         self._digests = ForgottenDigests(database, clock)
         self.jobs = (
             Job(name=WIPE_JOB, run=self.wipe),
@@ -159,10 +171,11 @@ class FactRemoval:
         self, scope: Scope, owner: FactOwner, targets: RemovalTargets
     ) -> RemovedFacts:
         """Return what would be forgotten now; changes nothing."""
+        embedding = await embed_query(self._embedding, targets.question)
         async with self._database.begin_read(scope) as tx:
-            names = await self._names(tx, owner, targets)
+            named = await self._named(tx, owner, targets, embedding)
             speakers = await _speakers(tx, owner, targets)
-            return await self._found(tx, owner, targets, names, speakers)
+            return await self._found(tx, owner, targets, named, speakers)
 
     async def forget(
         self, scope: Scope, owner: FactOwner, targets: RemovalTargets, *, erase: bool = False
@@ -175,10 +188,11 @@ class FactRemoval:
         RESOURCE_BUSY when a session's writer takes too long."""
         now = self._clock.now()
         keyed = await self._digests.key(scope)
+        embedding = await embed_query(self._embedding, targets.question)
         async with self._database.begin_read(scope) as tx:
-            names = await self._names(tx, owner, targets)
+            named = await self._named(tx, owner, targets, embedding)
             speakers = await _speakers(tx, owner, targets)
-            planned = await self._found(tx, owner, targets, names, speakers)
+            planned = await self._found(tx, owner, targets, named, speakers)
         session_names = {owner.session, *planned.forgetting.sessions}
         while True:
             index_names = sorted(
@@ -195,7 +209,7 @@ class FactRemoval:
                 scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
             ) as tx:
                 latest = await _speakers(tx, owner, targets)
-                found = await self._found(tx, owner, targets, names, speakers)
+                found = await self._found(tx, owner, targets, named, speakers)
                 if latest <= speakers and session_names.issuperset(found.forgetting.sessions):
                     wiper = FileWiper(tx, now, keyed)
                     await self._remove(wiper, owner, found)
@@ -205,10 +219,18 @@ class FactRemoval:
             speakers |= latest
             session_names.update(found.forgetting.sessions)
 
-    async def _names(self, tx: Tx, owner: FactOwner, targets: RemovalTargets) -> list[str]:
-        """Return the names of the targeted facts, by record id where a question found them."""
+    async def _named(
+        self,
+        tx: Tx,
+        owner: FactOwner,
+        targets: RemovalTargets,
+        embedding: QueryEmbedding | None,
+    ) -> _Named:
+        """Return the targeted facts, by record id where a question found them.
+
+        Where it found none, the sentences that it names."""
         if not targets.question.strip():
-            return list(targets.names)
+            return _Named(targets.names, ())
         now, sources = self._clock.now(), frozenset({"facts"})
         request = RecallRequest(
             owner.session, "", owner.user, targets.question, now, sources=sources
@@ -226,7 +248,7 @@ class FactRemoval:
         named = _named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
         kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
-        return [
+        names = [
             *targets.names,
             *(
                 fact.statement.fact_id
@@ -235,13 +257,19 @@ class FactRemoval:
                 for fact in named
             ),
         ]
+        if names:
+            return _Named(names, ())
+        sentences = await named_sentences(
+            tx, owner.session, owner.user, targets.question, embedding
+        )
+        return _Named((), sentences)
 
     async def _found(
         self,
         tx: Tx,
         owner: FactOwner,
         targets: RemovalTargets,
-        names: Sequence[str],
+        named: _Named,
         speakers: Collection[str],
     ) -> RemovedFacts:
         index_id = turn_index.turns(owner.session).number
@@ -258,7 +286,12 @@ class FactRemoval:
             )
         index_ids = [target_index.number for target_index in owner.indexes()]
         matching = await fact_history.find_by_names(
-            tx, index_ids, names=names, session=owner.session, turns=(), forgotten=targets.earlier
+            tx,
+            index_ids,
+            names=named.names,
+            session=owner.session,
+            turns=(),
+            forgotten=targets.earlier,
         )
         if targets.turns:
             turn_index_ids = [
@@ -284,10 +317,7 @@ class FactRemoval:
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
-        said: list[str] = []
-        if targets.question.strip() and not names:
-            said = await named_sentences(tx, owner.session, owner.user, targets.question)
-        redaction = redaction_of(matching, current, said)
+        redaction = redaction_of(matching, current, named.sentences)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]

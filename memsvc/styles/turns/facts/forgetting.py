@@ -26,6 +26,7 @@ from memsvc.core.redaction import (
     holds,
     sentences,
 )
+from memsvc.core.vectors import cosines, pack, units
 from memsvc.store import (
     facts,
     file_gc,
@@ -42,7 +43,7 @@ from memsvc.store.forgets import Undo
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.insights import Insight
 from memsvc.store.placement import Rewritten
-from memsvc.store.search import IndexMatches, IndexQuery, search
+from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, search
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.forgotten_digests import KeyDigest
@@ -63,6 +64,12 @@ SHARE_MIN: Final = 0.5
 person has ever said, which have KNOWN_MIN of the weight of all."""
 KNOWN_MIN: Final = 0.5
 SENTENCES_MAX: Final = 5
+MEANT_CANDIDATES: Final = 20
+"""Messages nearest to a query whose sentences are compared with it."""
+MEANT_MIN: Final = 0.08
+"""How far above that of unrelated texts the cosine of the sentence must be that a query means."""
+STANDS_OUT: Final = 0.13
+"""How far above that of every other sentence it must be."""
 TEXT_CHARS_MAX: Final = 1_000_000
 _IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
 """A number or code that nobody would say by chance; no year."""
@@ -198,13 +205,15 @@ async def find_items(
     return [place for place in await _read(tx, found) if redaction.ranges(place.text)]
 
 
-def _places(matches: IndexMatches, session: str) -> dict[tuple[int, int], str]:
+def _places(
+    matches: IndexMatches, session: str, *, by_words: bool = True
+) -> dict[tuple[int, int], str]:
     sessions = {number: turn_index.session_of(name) for number, name in matches.names.items()}
     sessions[turn_index.turns(session).number] = session
     return {
         (one.index_id, one.entry): sessions[one.index_id]
         for one in matches.candidates
-        if one.term_scores
+        if one.term_scores or not by_words
     }
 
 
@@ -230,32 +239,74 @@ async def said_terms(tx: Tx, session: str, user: str, question: str) -> Set[str]
     return frozenset(found.counts_by_term) if found is not None else frozenset()
 
 
-async def named_sentences(tx: Tx, session: str, user: str, question: str) -> list[str]:
+async def named_sentences(
+    tx: Tx, session: str, user: str, question: str, embedding: QueryEmbedding | None
+) -> list[str]:
     """Return the sentences of a person's messages that a query names best, if any does.
 
     They hold half of what the query asks by weight, and none holds more. Where many do alike, none
-    is named."""
+    is named. Where none does, it is the one that means what the query says, if it stands out."""
     query = list(dict.fromkeys(query_terms(question)))
     search_id = (turn_index.said(user) if user else turn_index.turns(session)).number
-    matches = (await search(tx, [IndexQuery(search_id, CANDIDATES)], query)).get(search_id)
+    wanted = IndexQuery(search_id, CANDIDATES, 0, best_by_embedding=MEANT_CANDIDATES)
+    matches = (await search(tx, [wanted], query, embedding)).get(search_id)
     if matches is None:
         return []
+    by_words = await _sentences_of(tx, _places(matches, session))
+    named = _named_by_words(query, by_words, matches)
+    if named or embedding is None:
+        return named
+    nearest = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
+    near = replace(matches, candidates=nearest[:MEANT_CANDIDATES])
+    return await _named_by_meaning(
+        tx, embedding, await _sentences_of(tx, _places(near, session, by_words=False))
+    )
+
+
+async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> list[str]:
+    """Return the different sentences of a user's messages."""
+    return list(
+        dict.fromkeys(
+            place.text[start:stop].strip()
+            for place in await _read(tx, places)
+            if place.role == "user"
+            for start, stop in sentences(place.text)
+        )
+    )
+
+
+def _named_by_words(
+    query: Sequence[str], candidates: Sequence[str], matches: IndexMatches
+) -> list[str]:
     counts = matches.counts_by_term
     every = {term: bm25_idf(counts.get(term, 0), matches.entries) for term in query}
     weights = {term: weight for term, weight in every.items() if term in counts}
-    if sum(weights.values()) < KNOWN_MIN * sum(every.values()):
+    if not weights or sum(weights.values()) < KNOWN_MIN * sum(every.values()):
         return []
     shares: dict[str, float] = {}
-    for place in await _read(tx, _places(matches, session)):
-        if place.role != "user":
-            continue
-        for start, stop in sentences(place.text):
-            sentence = place.text[start:stop].strip()
-            held = set(terms(sentence)).intersection(weights)
-            shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
+    for sentence in candidates:
+        held = set(terms(sentence)).intersection(weights)
+        shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
     best = max(shares.values(), default=0.0)
     named = [text for text, share in shares.items() if share >= best * 0.999]
     return named if best >= SHARE_MIN and len(named) <= SENTENCES_MAX else []
+
+
+async def _named_by_meaning(
+    tx: Tx, embedding: QueryEmbedding, candidates: Sequence[str]
+) -> list[str]:
+    """Return the sentence nearest to a query, if it is alike and no other is nearly as near."""
+    if tx.encoder is None or embedding.unrelated is None:
+        return []
+    made = await tx.encoder.encode(candidates)
+    known = {text: vector for text, vector in zip(candidates, made, strict=True) if vector}
+    if not known:
+        return []
+    vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
+    ranked = sorted(zip(cosines(embedding.vector, vectors), known, strict=True), reverse=True)
+    (best, text), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
+    stands_out = best >= embedding.unrelated + MEANT_MIN and best - second >= STANDS_OUT
+    return [text] if stands_out else []
 
 
 Left = dict[str, dict[str, TurnItem]]
