@@ -390,8 +390,8 @@ class UsageResult(Result):
         description="projects that contain anything, by name"
     )
     counted_at: datetime = Field(
-        description="time of the count; a slow count is reused for 20 times its duration, or a"
-        " minute"
+        description="time of the count; the result of a slow count is reused for 20 times its"
+        " duration, at least a minute"
     )
     tenant_bytes_max: int = Field(
         description="the tenant's storage quota over all projects; 0: unlimited"

@@ -46,7 +46,7 @@ class ServerCardOptions(Options):
             raise ValueError("server_card.mcp_url is public and must not contain credentials")
         if self.mcp_url and not NAME.fullmatch(self.name):
             raise ValueError(
-                "server_card.name must be a domain, a slash and a name, as com.example/memory"
+                "server_card.name must be a domain, a slash and a name, such as com.example/memory"
             )
         return self
 

@@ -81,7 +81,10 @@ class SingleExchange:
             refused = unsupported_protocol_version_rejection(posted.version or "")
             return _accepted() if refused is None else _rejected(refused, None)
         if "method" not in message:
-            error = ErrorData(code=INVALID_REQUEST, message="a client answers no request here")
+            error = ErrorData(
+                code=INVALID_REQUEST,
+                message="the message needs a method",
+            )
             return _error(error, None)
         headers = [
             (name.decode("latin-1"), value.decode("latin-1").strip())

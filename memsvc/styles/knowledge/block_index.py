@@ -272,7 +272,7 @@ class BlockStore:
         ] = [],  # noqa: B006 - never changed
         cue: Cue = "",
         category: Annotated[
-            Name, "knowledge, observation (fades fast), mind, decision, ..."
+            Name, "category: knowledge, observation (fades fast), mind, decision, ..."
         ] = KNOWLEDGE,
     ) -> StoreResult:
         """Store a fact, preference, decision or observation worth keeping across sessions.

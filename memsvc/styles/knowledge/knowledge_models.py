@@ -313,7 +313,7 @@ class BlockDetails:
     outcomes: Annotated[list[BlockOutcome], "recorded outcomes, newest first, at most 50"]
     reinforcement_count: Annotated[int, "number of uses"]
     decay_per_h: Annotated[
-        float, "decay rate lambda: after h active hours without use, exp(-lambda h) is left"
+        float, "decay rate lambda per active hour: exp(-lambda h) remains after h hours without use"
     ]
     reinforced_h: Annotated[float, "time of the last use, on the clock of active hours"]
     now_h: Annotated[float, "current time on that clock"]
