@@ -21,6 +21,7 @@ from mcp.shared.inbound import (
     classify_inbound_request,
     find_duplicated_routing_header,
     unsupported_protocol_version_rejection,
+    validate_mcp_param_headers,
 )
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from mcp.shared.message import ServerMessageMetadata
@@ -100,10 +101,26 @@ class SingleExchange:
         )
         if isinstance(verdict, InboundLadderRejection):
             return _rejected(verdict, message["id"])
+        mismatch = self._argument_mismatch(message, scope)
+        if mismatch is not None:
+            return _rejected(mismatch, message["id"])
         connection = Connection.from_envelope(
             verdict.protocol_version, verdict.client_info, verdict.client_capabilities
         )
         return await self._serve(message, connection, scope, ERROR_CODE_HTTP_STATUS)
+
+    def _argument_mismatch(
+        self, message: dict[str, Any], scope: Scope
+    ) -> InboundLadderRejection | None:
+        """Return the rejection of a call whose headers mirror its arguments wrongly, if they do."""
+        params, schema_of = message.get("params") or {}, self.server.sdk.get_tool_input_schema
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if message["method"] != "tools/call" or schema_of is None or not isinstance(name, str):
+            return None
+        schema = schema_of(name)
+        if schema is None or not isinstance(arguments, Mapping):
+            return None
+        return validate_mcp_param_headers(schema, arguments, Request(scope).headers)
 
     async def _answer_older(self, posted: PostedMessage, scope: Scope) -> Response:
         """Return the response to a message of the wire that begins with a handshake."""
