@@ -28,7 +28,8 @@ def test_a_turn_and_a_whiteboard(shared: Served, sdk: str, wire: str) -> None:
     done = run_node(str(SCRIPT), str(folder()), sdk, wire, shared.url, f"key-of-{sdk}-{wire}")
     assert done.returncode == 0, done.stderr
     came = json.loads(done.stdout)
-    assert "memory_before_turn" in came["tools"]
+    listed = "whiteboard_get" if wire == "sse" else "memory_before_turn"
+    assert listed in came["tools"]
     assert (came["stored"]["ok"], came["stored"]["stored_items"]) == (True, 2)
     assert came["again"] == came["stored"]
     assert "Ada Lovelace" in came["recalled"]
