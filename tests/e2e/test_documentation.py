@@ -39,8 +39,6 @@ from tests.e2e.samples import (
 )
 from tests.e2e.sdk import connected, used
 
-pytestmark = pytest.mark.slow
-
 KEY = "key-of-the-pages"
 FOLLOWED = (README, TUTORIAL, QUICKSTART, HOSTS, OPERATIONS, "docs/rest.md")
 ALL = sorted(
@@ -93,6 +91,7 @@ def follow(todo: list[Step], served: Served, folder: Path) -> list[tuple[Step, s
     return list(zip(todo, outputs, strict=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_page_can_be_followed_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
@@ -162,6 +161,7 @@ def configured(page: str) -> list[dict[str, Any]]:
     return [each[name]["memsvc"] for each in written for name in members if name in each]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_every_server_that_a_page_configures_in_a_host_answers(
     shared: Served, data_folder: Path
@@ -199,6 +199,7 @@ async def test_every_server_that_a_page_configures_in_a_host_answers(
             assert "memory_before_turn" in json.dumps(await host.ask("tools/list"))
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_policy_of_the_operations_page_is_a_sessions(shared: Served) -> None:
     (policy,) = blocks(OPERATIONS, "json")
