@@ -3,26 +3,10 @@
 import re
 from collections.abc import Set
 from enum import Enum
-from functools import cache
-from importlib.resources import files
 from typing import Final
 
 from memsvc.core.analysis import is_question, normalized_text, terms
 from memsvc.core.lazy_pattern import lazy_pattern
-from memsvc.core.text_cache import TextCache
-
-WORDS_FILE: Final = "topic_words.txt"
-"""Lines of a topic, a colon and words."""
-TOPIC_CHARS_MAX: Final = 2000
-"""Characters of a text that are looked at."""
-GENERAL_TOPICS: Final = frozenset(("time", "place", "name", "outdoors"))
-"""Topics that nearly any statement may touch; sharing one says little."""
-PART_CHARS_MIN: Final = 5
-"""Characters of a part of a compound that is looked up."""
-REST_MIN: Final = 3
-"""Characters at least before a part that it ends with: "description" is no script."""
-_SUFFIXES: Final = ("en", "er", "n", "e", "s")
-_FIRST_CJK: Final = "\u2e80"
 
 _PHRASES: Final = """
     hello; hi; hey; hiya; howdy; greetings; good (?:morning|afternoon|evening|night|day); welcome( back)?; bye;
@@ -69,66 +53,8 @@ _ANSWER: Final = re.compile(
     r"|d'accord|entendu|si|vale)\b|はい|うん|いいえ|是|[对對]|可以|네"
 )
 """Courtesies that answer what was asked before them."""
-_THANKS: Final = re.compile(
-    r"\b(?:thank|thanks|thx|ty|tysm|cheers|danke?|merci|gracias|obrigad[oa]|grazie)\b"
-)
-
 CHARS_MAX: Final = 400
 """Longer texts are pasted or explained: their own words find what they need."""
-TEXTS_CACHED: Final = 4096
-_topics: Final = TextCache[frozenset[str]](TEXTS_CACHED)
-_technical: Final = TextCache[bool](TEXTS_CACHED)
-
-
-def topics_in(text: str) -> frozenset[str]:
-    """Return the topics that the words of a text belong to.
-
-    Cached by the hash of the text: a small memory is read with every question."""
-    return _topics.get(text[:TOPIC_CHARS_MAX], _topics_in)
-
-
-def _topics_in(text: str) -> frozenset[str]:
-    topics_by_term, cjk_words, topics_by_cjk_word = _lexicon()
-    found = [topics_by_term.get(term) or _compound_topics(term) for term in terms(text)]
-    if not text.isascii():
-        found += [topics_by_cjk_word[word] for word in cjk_words.findall(normalized_text(text))]
-    return frozenset(topic for topics in found for topic in topics)
-
-
-def _compound_topics(term: str) -> frozenset[str]:
-    """Return the topics of the longest known words that a long one begins and ends with."""
-    topics_by_term, _, _ = _lexicon()
-    sizes = range(len(term), PART_CHARS_MIN - 1, -1)
-    bare = next((term.removesuffix(end) for end in _SUFFIXES if term.endswith(end)), term)
-    ends = [word[-size:] for size in sizes for word in (term, bare) if len(word) - size >= REST_MIN]
-    return frozenset(
-        topic
-        for parts in ([term[:size] for size in sizes], ends)
-        for topic in next(filter(None, map(topics_by_term.get, parts)), ())
-    )
-
-
-def shared_topics(topics: frozenset[str], others: frozenset[str]) -> float:
-    """Return how much two sets of topics have in common: one for each, little for a broad one."""
-    return sum(0.3 if topic in GENERAL_TOPICS else 1.0 for topic in topics & others)
-
-
-@cache
-def _lexicon() -> tuple[dict[str, set[str]], re.Pattern[str], dict[str, set[str]]]:
-    """Return topics by term, a pattern of the words written without spaces, topics by these."""
-    by_term: dict[str, set[str]] = {}
-    by_cjk_word: dict[str, set[str]] = {}
-    content = files("memsvc.core").joinpath(WORDS_FILE).read_text(encoding="utf-8")
-    for line in content.splitlines():
-        topic, _, words = line.partition(": ")
-        for word in words.split():
-            if word[0] >= _FIRST_CJK:
-                by_cjk_word.setdefault(normalized_text(word), set()).add(topic)
-            else:
-                for term in terms(word):
-                    by_term.setdefault(term, set()).add(topic)
-    by_length = sorted(by_cjk_word, key=len, reverse=True)
-    return by_term, re.compile("|".join(map(re.escape, by_length))), by_cjk_word
 
 
 def _phrase_pattern() -> str:
@@ -142,8 +68,6 @@ _PATTERN: Final = lazy_pattern(
 )
 _CHARS_MAX: Final = 200
 """A longer text is taken to have content."""
-_THANKS_CHARS_MAX: Final = 40
-_WORDS_ALONE: Final = 1
 
 
 def is_greeting_phrase(text: str) -> bool:
@@ -160,18 +84,6 @@ def is_filler(text: str) -> bool:
     return is_greeting_phrase(text) and not any(
         _ANSWER.fullmatch(found[0]) for found in _PATTERN.finditer(normalized_text(text))
     )
-
-
-def has_content(text: str) -> bool:
-    """Return whether a text has two words or more beside courtesies, thanks one word more.
-
-    "Grand, thanks a million" and "merci chef" say nothing else."""
-    if len(text) > _CHARS_MAX:
-        return True
-    normalized = normalized_text(text)
-    count = len(terms(_PATTERN.sub(" ", normalized)))
-    is_thanks = len(text) <= _THANKS_CHARS_MAX and _THANKS.search(normalized) is not None
-    return count > _WORDS_ALONE + is_thanks
 
 
 class QuestionKind(Enum):
@@ -315,18 +227,6 @@ _CODE: Final = re.compile(r"(?<![a-z0-9])[a-z]+-?\d{3,}(?![a-z0-9])")
 """What identifies a ticket, an error or a product: letters, then a number."""
 _NEXT_WORD: Final = re.compile(r"(?<=\w[\s,:(])[^\W\d_]\w*")
 """A word that does not begin a sentence."""
-_TECHNICAL: Final = re.compile(
-    r"`|\b[\w-]+\.(?:py|[jt]sx?|go|rs|md|ya?ml|json|toml|sql|java|kt|swift|c|h|cpp|cs"
-    r"|rb|php|sh|css|html|ini|cfg|conf|env|lock|txt|csv|ipynb|tf|proto)\b"
-    r"|\b[a-zA-Z]+_[a-zA-Z]|\b[a-z]+[A-Z][a-z]|\b[A-Z][a-z]+[A-Z][a-z]|(?<!\w)--[a-z]|\w\(\)"
-    r"|(?<![\w-])[A-Z]{3,}(?![a-z])",
-    re.ASCII,
-)
-
-
-def is_technical(text: str) -> bool:
-    """Return whether a text names a file, identifier, code or acronym; cached as its topics."""
-    return _technical.get(text, lambda text: _TECHNICAL.search(text) is not None)
 
 
 def kind_of(question: str) -> QuestionKind:
@@ -390,14 +290,3 @@ def _is_task(text: str, voice: str) -> bool:
         return True
     is_fault = _COMPUTER.search(text) and _FAULT.search(text)
     return is_fault is not None and not _SHARED.search(voice)
-
-
-def asks_knowledge(text: str) -> bool:
-    """Return whether a text begins as a question of general knowledge does."""
-    return _KNOWLEDGE.search(normalized_text(text[:CHARS_MAX])) is not None
-
-
-def is_first_person(text: str) -> bool:
-    """Return whether somebody speaks of themselves or their own."""
-    text = normalized_text(text[:CHARS_MAX])
-    return _OWN.search(text) is not None or _SELF.search(text) is not None

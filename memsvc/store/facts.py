@@ -59,7 +59,7 @@ CURRENT = f"""
     (SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
         AND (expires_at IS NULL OR expires_at > $4)
-    ORDER BY valid_from DESC LIMIT least({CURRENT_MAX}, $14::int4))
+    ORDER BY valid_from DESC LIMIT {CURRENT_MAX})
     UNION
     ({CURRENT_AT})
 """

@@ -11,15 +11,11 @@ from uuid import UUID
 
 from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.core.frozen import frozen
-from memsvc.core.ranking import LONG_LENGTH
 from memsvc.core.scope import Scope
 from memsvc.store import facts, insights
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
-
-LATEST_ITEMS: Final = 300
-"""How many of the latest short items are loaded along with a small memory."""
 
 REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""
@@ -39,8 +35,6 @@ class RecalledFilter:
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
     those at the places; with `profile_of` also those of a profile, and how the session is told it.
-    With `facts_max` the latest of all facts alone; with `latest_of` also the latest short items of
-    these indexes.
     """
 
     facts: Sequence[EntryPlace]
@@ -49,8 +43,6 @@ class RecalledFilter:
     fact_index_ids: Sequence[int]
     all_facts: bool = False
     profile_of: str | None = None
-    facts_max: int | None = None
-    latest_of: Sequence[int] = ()
 
 
 @frozen
@@ -132,8 +124,6 @@ async def read(
         chars_max,
         list(PROFILE_FACT_IDS) if request.profile_of is not None else [],
         request.profile_of,
-        request.facts_max,
-        list(request.latest_of),
     )
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
     columns = (
@@ -183,20 +173,11 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
     WITH given AS (
-        SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $7::int8[], $8::int4[],
-            $14::int4
+        SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $7::int8[], $8::int4[]
     ), said AS MATERIALIZED (
         SELECT place.book, one.*
         FROM (
             SELECT * FROM unnest($9::int8[], $10::int4[])
-            UNION (SELECT latest.book, latest.entry
-            FROM unnest($15::int8[]) AS shelf (book) CROSS JOIN LATERAL (
-                SELECT book, entry FROM entries WHERE tenant = $1 AND project = $2
-                    AND search_book = shelf.book AND length BETWEEN 0 AND {LONG_LENGTH}
-                    AND book <> ALL(coalesce((SELECT withheld FROM books WHERE tenant = $1
-                        AND project = $2 AND book = shelf.book), '{{}}'))
-                ORDER BY search_entry DESC LIMIT {LATEST_ITEMS}) AS latest
-                LIMIT {LATEST_ITEMS})
         ) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens,
                 utc_offset

@@ -2,10 +2,8 @@
 
 from memsvc.core.question_kinds import (
     QuestionKind,
-    is_technical,
     kind_in_memory,
     kind_of,
-    topics_in,
 )
 from memsvc.core.ranking import content_terms
 
@@ -81,32 +79,6 @@ def test_common_words_of_the_question_s_language_are_no_evidence():
     assert content_terms("我的猫呢") == ["猫"]
     assert content_terms("格式不对") == ["格式"]
     assert content_terms("son la") == ["son", "la"]
-
-
-def test_technical_texts_name_files_identifiers_or_code():
-    for text in (
-        "put it into seeds/depots.csv",
-        "the migration adds public_id to it",
-        "GetDepot now returns an error",
-        "run it with --dry-run",
-        "set `limit` to 4",
-        "poll() never returns",
-    ):
-        assert is_technical(text), text
-    for text in (
-        "my sister and/or her dog are coming",
-        "we moved in 2019 - what a mess.",
-        "I love my garden. it is big",
-        "Her name is Ada Lovelace",
-    ):
-        assert not is_technical(text), text
-
-
-def test_a_long_word_has_the_topics_of_what_it_begins_or_ends_with() -> None:
-    assert "alert" in topics_in("die Störungsmeldungen")
-    assert "database" in topics_in("Schemaänderungen")
-    assert "licence" in topics_in("die Lizenzbedingungen")
-    assert topics_in("a description of abstractions") == topics_in("of a")
 
 
 def test_request_that_names_a_term_of_the_memory_is_no_general_knowledge() -> None:

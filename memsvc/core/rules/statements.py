@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
-from memsvc.core.question_kinds import is_greeting_phrase, topics_in
+from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.chinese import CHINESE_GRAMMAR
 from memsvc.core.rules.english import ENGLISH_GRAMMAR
@@ -70,10 +70,6 @@ LANGUAGE_ORDERS_MIN = -2.7
 LANGUAGE_SUM_MIN = -4.5
 """Judgements from which on a sentence that names a language says in which one to answer."""
 STATEMENT_WORDS_MIN = 3
-_BODILY = frozenset(("health", "food"))
-"""Topics of which a sentence counts for itself, whatever is asked beside it: better one dinner too
-many is remembered than an allergy forgotten."""
-
 _CLASSES = frozenset(
     (
         t.INSTRUCTION,
@@ -467,8 +463,6 @@ def _topics_of(
     if is_order and t.ANSWER_LANGUAGE not in topics:
         topics.append(t.INSTRUCTION)
     lasts = judged.lasts
-    if lasts < LASTS_MIN and not _BODILY.isdisjoint(topics_in(sentence)):
-        lasts = max(lasts, judge(sentence).lasts)
     is_always = max(judged.health, judged.address) > ALWAYS_MIN
     if (
         topics

@@ -82,11 +82,7 @@ class TurnOptions(Options):
         20, ge=0, le=1000, description="maximum number of facts recalled for a turn"
     )
     recall_turns_limit: int = Field(
-        32,
-        ge=0,
-        le=1000,
-        description="maximum number of past items recalled for a turn; twice as many if the memory"
-        " is small and about work",
+        32, ge=0, le=1000, description="maximum number of past items recalled for a turn"
     )
     recall_insights_limit: int = Field(
         5, ge=0, le=1000, description="maximum number of insights recalled for a turn"
@@ -97,12 +93,6 @@ class TurnOptions(Options):
     )
     profile: ProfileOptions = Field(
         ProfileOptions(), description="facts about the user that are included whatever the question"
-    )
-    small_memory_tok_max: int = Field(
-        700,
-        ge=0,
-        description="maximum tokens that a small memory adds to the matches of a question about the"
-        " user",
     )
     search_limit: int = Field(
         5,

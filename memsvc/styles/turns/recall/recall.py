@@ -4,7 +4,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -27,7 +26,6 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import recall_request
 from memsvc.styles.turns.recall.recall_request import QuestionLookup, Quote, RecallRequest, quotes
 from memsvc.styles.turns.recall.recalled import (
-    STATEMENT_KEY,
     DroppedCandidate,
     RankedRecall,
     RecalledChunk,
@@ -36,11 +34,9 @@ from memsvc.styles.turns.recall.recalled import (
     ref_of,
 )
 from memsvc.styles.turns.recall.recalled_facts import (
-    FACTS_MAX,
     FactRequest,
     fact_chunks,
     rank_entries,
-    remaining,
     told_once,
     told_profile,
     within_share,
@@ -54,7 +50,6 @@ from memsvc.styles.turns.recall.recalled_turns import (
     once_read,
     said_changes,
     with_changes,
-    with_topics,
     without_change_terms,
 )
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
@@ -67,9 +62,7 @@ _Key = tuple[bytes, str, str]
 EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 BEST: Final = 12
-"""Of so many of the best items what was said right after them is read too.
-
-They tell whether a memory is of technical work."""
+"""Of so many of the best items what was said right after them is read too."""
 INSIGHTS_FOUND: Final = 10
 TEXT_CHARS_READ: Final = 25_000
 
@@ -114,10 +107,6 @@ class RecallMatches:
     items: Sequence[IndexMatches]
     others: Mapping[int, IndexMatches]
     changes: Sequence[EntryPlace] = ()
-
-
-SHORT_PART: Final = 4
-"""Part of the tokens of a small memory that a memory of a few words holds at the most."""
 
 
 class TurnRecall:
@@ -245,8 +234,7 @@ class TurnRecall:
         """Return the memory relevant to a question that the prompt does not already show."""
         pool = ranked.pool
         # explanations cover all ranked entries; a prompt needs a few more than it shows
-        is_silent = ranked.silent and not ranked.is_relevant_to_work
-        limit = 0 if is_silent else self._options.recall_turns_limit + EXTRA_ENTRIES
+        limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
         in_context = request.in_context(pool)
         new_entries = relevance.order_by_days(
             entry for entry in ranked.items if entry.entry not in in_context
@@ -258,17 +246,11 @@ class TurnRecall:
         best = places[:BEST]
         answers = [place._replace(entry=place.entry + 1) for place in best]
         places = list(dict.fromkeys([*places, *answers]))
-        if places or ranked.facts.ranked or ranked.facts.needs_all or request.takes_small_memory:
+        if places or ranked.facts.ranked or ranked.facts.needs_all:
             places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
         read = await self._read(tx, request, ranked, places)
         ranked = ranked.with_sessions(read.names)
         by_score = [(pool.place(entry.entry), entry) for entry in selected]
-        if _small_sessions(ranked, request):
-            ranked, by_score = with_topics(ranked, request, by_score, read.items)
-        if not ranked.is_work:
-            ranked = ranked.for_texts(
-                [read.items[place].text for place in best if place in read.items]
-            )
         dropped = not_loaded(ranked, selected, request, in_context)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         asked = {chunk.id: chunk for chunk in of_facts}
@@ -284,7 +266,6 @@ class TurnRecall:
         selection = TurnSelection(self._options, request, ranked, quote_finder)
         turns = selection.chunks(by_score, read.items, dropped)
         turns += selection.answers(turns, read.items, request.as_of)
-        more = self._remaining(ranked, read, request, [*result, *of_facts, *turns], selection)
         facts_first, later = within_share(
             of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max
         )
@@ -301,7 +282,7 @@ class TurnRecall:
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         limit = self._options.recall_turns_limit
-        result += [*turns[:limit], *later, *more, *turns[limit:]]
+        result += [*turns[:limit], *later, *turns[limit:]]
         result = self._told_with_changes(result, ranked, read, request, selection)
         result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
         confidence = {
@@ -346,106 +327,20 @@ class TurnRecall:
         )
         with_facts = bool(facts_asked.index_ids)
         with_profile = with_facts and self._options.profile_tok_max > 0
-        small_sessions = _small_sessions(ranked, request)
-        if not (
-            with_profile
-            or small_sessions
-            or request.takes_small_memory
-            or needs_all
-            or facts_asked.ranked
-            or insights
-            or items
-        ):
+        if not (with_profile or needs_all or facts_asked.ranked or insights or items):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
             [place for place, _ in facts_asked.ranked],
             [place for place, _ in insights],
             items,
             index_ids,
-            needs_all or (request.takes_small_memory and with_facts),
+            needs_all,
             request.session if with_profile else None,
-            FACTS_MAX + 1 if request.takes_small_memory and not needs_all else None,
-            small_sessions,
         )
         as_of = request.as_of
         return await stored.read(
             tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
         )
-
-    def _remaining(
-        self,
-        ranked: RankedMatches,
-        read: stored.RecallContent,
-        request: RecallRequest,
-        told: Sequence[RecalledChunk],
-        selection: TurnSelection,
-    ) -> list[RecalledChunk]:
-        """Return the facts and items of a small memory that a personal question is told as well.
-
-        None where the facts that it asks for were found; beside facts that share words with it
-        only what shares a topic. Of a memory of a few words whatever the user said later is told
-        beside what is told: it may no longer be so."""
-        found = [chunk for chunk in told if chunk.kind != "turn" and chunk.parts]
-        asked = any(fact.statement.fact_id in ranked.facts.ids for fact in read.facts)
-        best: list[RecalledChunk] = []
-        if request.takes_small_memory and not asked and not (found and ranked.facts.wants_profile):
-            best = self._left(
-                request.question, ranked, read, told, selection, 1.0 if found else 0.0
-            )
-            best = _within(best, self._options.small_memory_tok_max, [])
-        if not _small_sessions(ranked, request):
-            return best
-        times = _times(read)
-        known = [times[chunk.place] for chunk in told if chunk.parts and chunk.place in times]
-        if not known:
-            return best
-        shown = {chunk.place for chunk in best}
-        later = [
-            chunk
-            for chunk in self._left(request.question, ranked, read, told, selection, 0.0)
-            if chunk.place not in shown
-            and times.get(chunk.place, known[0]) > max(known)
-            and chunk.fields.get("key", STATEMENT_KEY) == STATEMENT_KEY
-        ]
-        if sum(chunk.tokens for chunk in later) > self._options.small_memory_tok_max // SHORT_PART:
-            return best
-        return [*best, *later]
-
-    @staticmethod
-    def _left(
-        question: str,
-        ranked: RankedMatches,
-        read: stored.RecallContent,
-        told: Sequence[RecalledChunk],
-        selection: TurnSelection,
-        score_min: float,
-    ) -> list[RecalledChunk]:
-        """Return the facts and items of a small memory that are not told yet, best first."""
-        left = remaining(
-            question,
-            read.facts if ranked.facts.index_ids else [],
-            read.items,
-            ranked.pool.sessions,
-            told={chunk.place for chunk in told if chunk.place is not None},
-            score_min=score_min,
-        )
-        turns = selection.chunks(left.messages, read.items, [])
-        return sorted([*left.facts, *turns], key=lambda chunk: -chunk.score)
-
-
-def _times(read: stored.RecallContent) -> Mapping[EntryPlace | None, datetime]:
-    """Return when items and facts were said."""
-    times: dict[EntryPlace | None, datetime] = {
-        EntryPlace(fact.index_id, fact.entry): fact.valid_from for fact in read.facts
-    }
-    times.update((place, text.message_at) for place, text in read.items.items())
-    return times
-
-
-def _small_sessions(ranked: RankedMatches, request: RecallRequest) -> list[int]:
-    """Return the indexes whose latest messages a question may be told, if small."""
-    is_read = request.reads_small_memory and "turns" in request.sources and ranked.pool.is_small
-    return request.item_index_ids() if is_read else []
 
 
 def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> list[Quote]:

@@ -1,7 +1,6 @@
 """A recall request: its question, the indexes and passages searched for it, and their matches."""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from memsvc.core import ranking
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import CitedPassage, PassageSearch
-from memsvc.core.question_kinds import CHARS_MAX, QuestionKind, is_greeting_phrase
-from memsvc.core.ranking import SHORT_LENGTH, Candidate, Question, bm25_idf
+from memsvc.core.question_kinds import QuestionKind, is_greeting_phrase
+from memsvc.core.ranking import Candidate, Question, bm25_idf
 from memsvc.core.scope import Scope
 from memsvc.core.time_references import TimeReferences
 from memsvc.store.recalls import EntryPlace
@@ -25,8 +24,6 @@ EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 OTHER_SESSION_WEIGHT: Final = 0.8
 """Factor of items of other sessions: an equal match of the session itself comes first, and one from
 elsewhere has to match by a quarter better."""
-ENTRIES_MAX: Final = 300
-"""Items of the sessions searched up to which a memory is looked through."""
 ENTRIES_PER_INDEX: Final = 1 << 32
 """Distance of indexes in the ids of candidates, so that none are neighbours."""
 
@@ -41,23 +38,6 @@ QUESTION_CHARS_MAX: Final = 20_000
 DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
 
 
-OPEN_WORK: Final[Mapping[re.Pattern[str], str]] = {
-    re.compile(pattern, re.IGNORECASE): words
-    for pattern, words in {
-        r"\b(?:what|anything|something|things?|items?)(?:'?s| is| are)? (?:\w+ ){0,3}"
-        r"(?:left|open|outstanding|pending|remain\w*)\b|\bloose ends\b|\bto-?dos?\b|\bunfinished\b"
-        r"|\bstill (?:has|have|needs?|left|to) (?:to )?(?:do|happen|be done|be)\b"
-        r"|\bleft to do\b": "open remaining pending",
-        r"\b(?:was|ist|steht|fehlt) (?:\w+ ){0,3}(?:noch|offen)\b|\boffene punkte\b": "offen fehlt",
-        r"\bqu[ée] (?:\w+ )?(?:queda|falta)\b|\bpendientes?\b": "pendiente falta queda",
-        r"\breste(?:-t-il)?\b.{0,20}\bfaire\b|\bqu'il reste\b|\bà faire\b": "reste ouvert attente",
-        r"还(?:剩|有)(?:什么|哪些)|待办|没做完": "剩下 待办",
-        r"残って|残り(?:の|は)|やり残": "残り 未完了",
-    }.items()
-}
-"""Questions about work that is left, and words in which it is reported."""
-
-
 def item_query(index_id: int) -> IndexQuery:
     """Return the query of the items in a search index."""
     return IndexQuery(index_id, best=80, neighbours=2, expand_count=40, best_by_embedding=60)
@@ -67,22 +47,12 @@ def item_query(index_id: int) -> IndexQuery:
 class CandidatePool:
     """Candidates of several sessions as one index, and the question for it.
 
-    `sessions` is by index, `order` the indexes that have candidates, and `entries` the number of
-    items in the indexes that were searched."""
+    `sessions` is by index, `order` the indexes that have candidates."""
 
     candidates: list[Candidate]
     question: Question
     sessions: dict[int, str]
     order: Sequence[int]
-    entries: int
-
-    @property
-    def is_small(self) -> bool:
-        """Return whether the sessions hold few messages, and on the average short ones."""
-        return self.entries <= ENTRIES_MAX and (
-            sum(candidate.length for candidate in self.candidates)
-            <= SHORT_LENGTH * len(self.candidates)
-        )
 
     def place(self, entry: int) -> EntryPlace:
         """Return the place of a candidate."""
@@ -141,7 +111,7 @@ def pool_matches(
     question = ranking.read_question(
         text, entries, counts, when, counts_unknown=counts_unknown, unrelated=unrelated
     )
-    return CandidatePool(candidates, question, sessions, order, entries)
+    return CandidatePool(candidates, question, sessions, order)
 
 
 @frozen
@@ -235,16 +205,6 @@ class RecallRequest:
     prompt: Collection[int] = frozenset()
     kind: QuestionKind = QuestionKind.OPEN
 
-    @property
-    def reads_small_memory(self) -> bool:
-        """Return whether a small memory is looked through."""
-        return self.as_of is None and len(self.question) <= CHARS_MAX
-
-    @property
-    def takes_small_memory(self) -> bool:
-        """Return whether a small memory is told also where no word of it is shared."""
-        return self.kind is QuestionKind.PERSONAL and self.reads_small_memory
-
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""
         return (
@@ -276,13 +236,11 @@ class RecallRequest:
 def question_of(items: Sequence[TurnItem]) -> str:
     """Return the question in the items: their texts, or "" for thanks, greetings and the like.
 
-    Of a long text the start and the end, where people put their question. What asks for work that
-    is left also asks for the words in which it is reported."""
+    Of a long text the start and the end, where people put their question."""
     text = "\n".join(filter(None, (item.text for item in items)))
     if is_greeting_phrase(text):
         return ""
     side_chars = QUESTION_CHARS_MAX // 2
     if len(text) > QUESTION_CHARS_MAX:
         return f"{text[:side_chars]}\n{text[-side_chars:]}"
-    words = next((words for pattern, words in OPEN_WORK.items() if pattern.search(text)), "")
-    return f"{text}\n{words}" if words else text
+    return text

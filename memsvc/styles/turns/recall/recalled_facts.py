@@ -8,7 +8,7 @@ from itertools import accumulate, takewhile
 from typing import Final, Self
 
 from memsvc.core import ranking, relevance
-from memsvc.core.analysis import is_question, normalized_text, query_terms, terms
+from memsvc.core.analysis import normalized_text, query_terms, terms
 from memsvc.core.facts import (
     PRIVATE_CLASSES,
     Fact,
@@ -20,11 +20,6 @@ from memsvc.core.facts import (
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import (
     QuestionKind,
-    asks_knowledge,
-    has_content,
-    is_first_person,
-    shared_topics,
-    topics_in,
 )
 from memsvc.core.ranking import (
     Candidate,
@@ -33,13 +28,11 @@ from memsvc.core.ranking import (
     bm25_idf,
     bm25_term_score,
 )
-from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
+from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.secrets import is_code
-from memsvc.store.index import Text
 from memsvc.store.recalls import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recalled import (
     INSTRUCTION_ID,
@@ -81,21 +74,9 @@ KEPT_FIRST: Final = (
 STATED_SHARE: Final = 0.7
 """Share of a message above which the facts of its turn say what it says."""
 _STATEMENT_ID: Final = "user_statement"
-_CLAUSE: Final = re.compile(
-    r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
-)
 _PROFILE_QUESTION = re.compile(
     r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE
 )
-
-FACTS_MAX: Final = 60
-MESSAGES_MAX: Final = 60
-"""Facts and messages of the user that a small memory has at the most."""
-MESSAGE_CHARS_MAX: Final = 600
-FACT_EXTRA: Final = 0.2
-FIRST_PERSON_EXTRA: Final = 0.5
-PART: Final = "small memory"
-"""Name of the score of what is told without a shared word."""
 
 
 @frozen
@@ -103,7 +84,7 @@ class FactRequest:
     """Request for facts: the question, the indexes, the matches, best first, and requested kinds.
 
     Kinds are requested without matching words: everything lasting about the user, or facts of some
-    ids. `request_terms` are those of its `asked_terms` that only request these ids."""
+    ids."""
 
     question: str
     kind: QuestionKind
@@ -111,8 +92,6 @@ class FactRequest:
     ranked: Sequence[tuple[EntryPlace, Ranked]]
     wants_profile: bool
     ids: frozenset[str]
-    asked_terms: frozenset[str] = frozenset()
-    request_terms: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -132,8 +111,6 @@ class FactRequest:
             rank_entries(question, kind, index_ids, found, unrelated),
             wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
             ids=ids,
-            asked_terms=frozenset(query_terms(question)) if ids else frozenset(),
-            request_terms=_request_terms(question) if ids else frozenset(),
         )
 
     @property
@@ -185,7 +162,6 @@ def fact_chunks(
     at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
     ranked = request.ranked if as_of is None else _ranked_here(request, list(latest.values()))
     found = [(at_places[place], match) for place, match in ranked if place in at_places]
-    found = [(fact, match) for fact, match in found if not _is_not_requested(fact, request)]
     chunks = [fact_chunk(fact, match.score, match.parts) for fact, match in found]
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
@@ -220,7 +196,7 @@ def told_once(
     Of a fact in doubt it is the message, which has no doubt: the fact says most of it.
 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
-    within `tok_max` tokens, and instructions that the profile has."""
+    within `tok_max` tokens, and instructions and messages that the profile has."""
     statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
     has_facts = any(chunk.kind == "fact" for chunk in chunks)
@@ -238,7 +214,9 @@ def told_once(
     }
     kept = []
     for chunk in chunks:
-        if chunk.kind == "turn" and _says_doubted(chunk, doubted):
+        if chunk.kind == "turn" and (
+            normalized_text(chunk.fields["text"]) in in_profile or _says_doubted(chunk, doubted)
+        ):
             continue
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
         reason = _duplicate_reason(statement, in_profile, quoted) if statement else None
@@ -308,43 +286,6 @@ def told_profile(
     return [*result, left_out_chunk(left_out)] if left_out else result
 
 
-def _request_terms(question: str) -> frozenset[str]:
-    """Return the terms that occur only in clauses requesting facts of some ids.
-
-    In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
-    pets."""
-    clauses = _CLAUSE.split(question)
-    is_request = [requests_facts(clause) for clause in clauses]
-    free = {
-        term
-        for clause, requests in zip(clauses, is_request, strict=True)
-        if not requests
-        for term in terms(clause)
-    }
-    return frozenset(
-        term
-        for clause, requests in zip(clauses, is_request, strict=True)
-        if requests
-        for term in terms(clause)
-        if term not in free
-    )
-
-
-def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
-    """Return whether only keywords of a fact match, and only in a request for other ids."""
-    statement = fact.statement
-    if (
-        not request.request_terms
-        or statement.fact_id in request.ids
-        or statement.fact_id not in QUESTION_FACT_IDS
-    ):
-        return False
-    found = request.asked_terms.intersection(terms(_words(fact)))
-    return (
-        bool(found) and found <= request.request_terms and found.isdisjoint(terms(statement.value))
-    )
-
-
 def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
     """Rank facts as a search would: past facts are not in the index any more."""
     documents = [Counter(terms(_words(fact))) for fact in facts]
@@ -377,60 +318,3 @@ def _words(fact: Fact) -> str:
     statement = fact.statement
     key = statement.key.replace("_", " ")
     return f"{key}: {statement.value}\n{statement.statement}\n{statement.keywords}"
-
-
-@frozen
-class Remaining:
-    """Facts and messages that no word of the question found, best first, and their scores."""
-
-    facts: Sequence[RecalledChunk]
-    messages: Sequence[tuple[EntryPlace, Ranked]]
-
-
-def remaining(
-    question: str,
-    facts: Sequence[Fact],
-    messages: Mapping[EntryPlace, Text],
-    sessions: Mapping[int, str],
-    *,
-    told: Collection[EntryPlace],
-    score_min: float,
-) -> Remaining:
-    """Return what a memory holds beside what was told, the topics of the question first.
-
-    Of a memory that is not small only what shares a topic with the question. Messages that facts
-    repeat, questions, thanks and codes are left out. `sessions` are by index."""
-    topics = topics_in(question)
-    existing = list(latest_by_identity(facts).values())
-    own = {
-        place: text
-        for place, text in messages.items()
-        if text.role == "user" and len(text.text) <= MESSAGE_CHARS_MAX
-    }
-    if len(existing) > FACTS_MAX or len(own) > MESSAGES_MAX:
-        score_min = 1.0
-    fact_chunks: list[RecalledChunk] = []
-    for fact in existing:
-        if EntryPlace(fact.index_id, fact.entry) in told or is_code(fact.statement.told):
-            continue
-        words = f"{fact.statement.told} {fact.statement.keywords}"
-        score = shared_topics(topics, topics_in(words)) if topics else 0.0
-        if score >= score_min:
-            fact_chunks.append(fact_chunk(fact, score + FACT_EXTRA, {PART: score + FACT_EXTRA}))
-    fact_chars: Counter[tuple[str, str]] = Counter()
-    for fact in existing:
-        evidence = fact.statement.evidence
-        fact_chars[evidence.session, evidence.turn] += len(fact.statement.told)
-    ranked: list[tuple[EntryPlace, Ranked]] = []
-    for place, text in own.items():
-        if place in told or is_question(text.text) or is_code(text.text):
-            continue
-        if fact_chars[sessions[place.index_id], turn_of(text.ref)] > STATED_SHARE * len(text.text):
-            continue
-        score = shared_topics(topics, topics_in(text.text)) if topics else 0.0
-        if score >= score_min and not asks_knowledge(text.text) and has_content(text.text):
-            score += FIRST_PERSON_EXTRA * is_first_person(text.text)
-            ranked.append((place, Ranked(place.entry, score, {PART: score}, 0.0)))
-    fact_chunks.sort(key=lambda chunk: -chunk.score)
-    ranked.sort(key=lambda pair: (-pair[1].score, -messages[pair[0]].message_at.timestamp()))
-    return Remaining(fact_chunks, ranked)

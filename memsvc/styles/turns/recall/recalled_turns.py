@@ -1,13 +1,11 @@
 """Past items that a prompt shows, the changes told with them, and why others are left out."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from itertools import chain, islice
-from math import ceil, sqrt
+from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
 from memsvc.core import relevance
@@ -15,13 +13,10 @@ from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import (
-    QuestionKind,
     is_filler,
     is_greeting_phrase,
-    is_technical,
-    topics_in,
 )
-from memsvc.core.ranking import BACKGROUND_ENTRIES, Ranked, bm25_idf
+from memsvc.core.ranking import Ranked
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
     CHANGE_CHARS_MAX,
@@ -32,7 +27,6 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
-from memsvc.core.rules.sentence_model import judge_once
 from memsvc.store.index import Text
 from memsvc.store.recalls import EntryPlace, OutdatedFact
 from memsvc.store.search import IndexMatches
@@ -47,7 +41,7 @@ from memsvc.styles.turns.recall.recalled import (
     RecalledChunk,
     turn_chunk,
 )
-from memsvc.styles.turns.recall.recalled_facts import PART, FactRequest
+from memsvc.styles.turns.recall.recalled_facts import FactRequest
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
 
 CHANGES_READ: Final = 12
@@ -79,22 +73,6 @@ QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 """Sixths of `snippet_chars_max` that are quoted of the best items, and of each behind them."""
 ANSWER: Final = "answer to a shown item"
 """Name of the score of an answer that no word of the question found."""
-TECHNICAL_MIN: Final = 2
-TECHNICAL_PART: Final = 8
-"""Of work at least one in so many texts names a file, an identifier or an acronym."""
-DECISION_TERMS_MIN: Final = 3
-"""Terms of what a user says from which on it may be a decision."""
-WORK_SHARE: Final = 0.6
-WORK_FLOOR: Final = 0.1
-"""Minimum sum of this share of the confidence and of how surely a question asks what was done."""
-ANSWER_SHARE: Final = 0.3
-"""Share of a message's score that is added to its answer in a small memory of work."""
-WORK_ITEMS_MAX: Final = 64
-"""Best items of a small memory of work from which is told what fits."""
-TOPICS: Final = "topics"
-"""Name of the score of the topics that an item shares with the question."""
-USER_SHARE: Final = 0.5
-"""Share of it that a message of the user's gets: what was done and found is in the answers."""
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
@@ -339,9 +317,7 @@ def _by(chunk: RecalledChunk) -> str:
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
-    `changes` are the messages of change among the candidates, the latest first; `is_work` whether
-    the items are all of a small memory of work, and `recalls` how surely a question about that asks
-    what was said or done."""
+    `changes` are the messages of change among the candidates, the latest first."""
 
     pool: CandidatePool
     items: Sequence[Ranked]
@@ -349,98 +325,16 @@ class RankedMatches:
     facts: FactRequest
     insights: Sequence[tuple[EntryPlace, Ranked]]
     changes: Sequence[EntryPlace]
-    is_work: bool = False
-    recalls: float = 0.0
 
     @property
     def silent(self) -> bool:
-        """Return whether no item is relevant enough to be shown.
-
-        Of a small memory of work everything is at hand: there the question tells more than what it
-        shares with an item."""
-        total = self.confidence.total
-        if self.is_work:
-            return WORK_SHARE * total + self.recalls < WORK_FLOOR
-        return total < relevance.FLOOR
-
-    @property
-    def is_relevant_to_work(self) -> bool:
-        """Return whether items would be relevant enough to a question about work."""
-        return self._about_work().confidence.total >= relevance.FLOOR
-
-    def for_texts(self, texts: Sequence[str]) -> Self:
-        """Return the same, or that of a question about work where its best texts are of such.
-
-        There what a function does is no general knowledge."""
-        if not (self.silent and self.is_relevant_to_work):
-            return self
-        return self._about_work() if _is_work(texts) else self
+        """Return whether no item is relevant enough to be shown."""
+        return self.confidence.total < relevance.FLOOR
 
     def with_sessions(self, names: Mapping[int, str]) -> Self:
         """Return the same, with the sessions of further indexes, given by name."""
         more = {number: turn_index.session_of(name) for number, name in names.items()}
         return replace(self, pool=replace(self.pool, sessions=self.pool.sessions | more))
-
-    def _about_work(self) -> Self:
-        return replace(self, confidence=self.confidence._replace(kind=QuestionKind.OPEN))
-
-
-def with_topics(
-    ranked: RankedMatches,
-    request: RecallRequest,
-    found: list[tuple[EntryPlace, Ranked]],
-    items: Mapping[EntryPlace, Text],
-) -> tuple[RankedMatches, list[tuple[EntryPlace, Ranked]]]:
-    """Return the matches of a small memory of work by words and topics, all its items best first.
-
-    People ask for what was done in other words than it was reported in: there a topic that an item
-    shares with the question counts as a word that is as rare, and a report gets a share of the
-    score of what it answers. Of another memory nothing changes."""
-    if not _is_work([text.text for text in items.values()]):
-        return ranked, found
-    asked = topics_in(request.question)
-    topics = {place: topics_in(text.text) & asked for place, text in sorted(items.items())}
-    counts = Counter(chain.from_iterable(topics.values()))
-    entries = len(items) + BACKGROUND_ENTRIES
-    idf = {topic: bm25_idf(count, entries) for topic, count in counts.items()}
-    by_words = {ranked.pool.place(entry.entry): entry for entry in ranked.items}
-    norm, confidence = sqrt(sum(idf.values())) or 1.0, ranked.confidence
-    result: list[tuple[EntryPlace, Ranked]] = []
-    relevance_max, request_score = confidence.relevance, 0.0
-    for place, of_both in topics.items():
-        entry = by_words.get(place, Ranked(place.entry, 0.0, {}, 0.0))
-        shared = sum(map(idf.__getitem__, of_both))
-        if items[place].role == "user":
-            parts = {TOPICS: shared * USER_SHARE}
-            request_score = entry.score + parts[TOPICS]
-        else:
-            parts = {TOPICS: shared, ANSWER: request_score * ANSWER_SHARE}
-            request_score = 0.0
-        score = entry.score + sum(parts.values())
-        parts |= entry.parts
-        result.append((place, Ranked(entry.entry, score, parts, *entry[3:])))
-        relevance_max = max(relevance_max, entry.relevance + shared / norm)
-    result.sort(key=lambda pair: (-pair[1].score, not _is_decision(items[pair[0]]), -pair[0].entry))
-    if confidence.kind is QuestionKind.GENERAL:
-        confidence = confidence._replace(kind=QuestionKind.OPEN)
-    else:
-        confidence = confidence._replace(relevance=relevance_max)
-    if not request.with_reasons:
-        del result[WORK_ITEMS_MAX:]
-    recalls = judge_once(request.question).recalls
-    return replace(ranked, confidence=confidence, is_work=True, recalls=recalls), result
-
-
-def _is_decision(text: Text) -> bool:
-    """Return whether a text may be a user's decision: short, and most worth telling unasked."""
-    is_question = text.text.rstrip().endswith(("?", "？"))
-    return text.role == "user" and not is_question and len(terms(text.text)) >= DECISION_TERMS_MIN
-
-
-def _is_work(texts: Collection[str]) -> bool:
-    """Return whether a good part of some texts is technical."""
-    count = max(TECHNICAL_MIN, ceil(len(texts) / TECHNICAL_PART))
-    return len([*islice(filter(is_technical, texts), count)]) == count
 
 
 class TurnSelection:
@@ -453,7 +347,7 @@ class TurnSelection:
         ranked: RankedMatches,
         quote_finder: QuoteFinder,
     ) -> None:
-        self._limit = options.recall_turns_limit * (2 if ranked.is_work else 1)
+        self._limit = options.recall_turns_limit
         self._chars_max = options.snippet_chars_max
         self._request = request
         self._ranked = ranked
@@ -481,7 +375,7 @@ class TurnSelection:
             is_other_session = session != request.session
             reason = (
                 UNDER_THE_FLOOR
-                if self._is_silent and PART not in entry.parts
+                if self._is_silent
                 else self.why_not(text, is_other_session=is_other_session)
             )
             if reason is None and self._count >= self._limit:
