@@ -19,7 +19,7 @@ from typer.main import get_command
 from memsvc.cli.main import commands
 from memsvc.gateway.schemas import input_schema
 from memsvc.runtime import all_published
-from memsvc.settings import Settings, load
+from memsvc.settings import Settings, keys, load
 from tests.e2e.host import hosting
 from tests.e2e.process import CHECKOUT, Served, environment
 from tests.e2e.samples import (
@@ -116,6 +116,21 @@ def test_commands_and_options_that_a_page_names_exist(page: str) -> None:
             if rest or not hasattr(command, "resolve_command"):
                 with suppress(BadParameter):  # an argument that the page leaves out or stands for
                     context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_settings_that_a_page_names_exist(page: str) -> None:
+    known = [path for path, _ in keys()]
+    sections = {path.partition(".")[0] for path in known if "." in path}
+    text = (CHECKOUT / page).read_text("utf-8")
+    named = re.findall(r"`([a-z_]+(?:\.[a-z_0-9]+)+)[`:]", text)
+    assert [
+        name
+        for name in named
+        if name.partition(".")[0] in sections
+        and not name.endswith(".json")
+        and not any(path == name or path.startswith(f"{name}.") for path in known)
+    ] == []
 
 
 def test_tools_that_the_page_of_tasks_names_exist() -> None:
