@@ -128,7 +128,7 @@ def test_settings_that_a_page_names_exist(page: str) -> None:
         name
         for name in named
         if name.partition(".")[0] in sections
-        and not name.endswith(".json")
+        and not name.endswith((".json", ".py"))
         and not any(path == name or path.startswith(f"{name}.") for path in known)
     ] == []
 
