@@ -206,14 +206,12 @@ def _sse_routes(
 class App:
     """The ASGI app, to be served with its lifespan; its database; its worker, if it has one.
 
-    `load_encoder` loads what makes vectors, before it is ready; `warm` does the other slow
-    first-time work, for a process that keeps running.
+    `warm` loads all that calls need.
     """
 
     asgi: Starlette
     database: Database
     worker: Worker | None
-    load_encoder: Callable[[], Coroutine[Any, Any, None]]
     warm: Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -271,7 +269,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
                 ),
             ],
         )
-        yield App(asgi, database, worker, parts.load_encoder, parts.warm)
+        yield App(asgi, database, worker, parts.warm)
 
 
 def _events_endpoint(

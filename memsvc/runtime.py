@@ -40,8 +40,9 @@ from memsvc.administration.usage_tools import (
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.frozen import frozen
-from memsvc.core.lazy_pattern import compile_patterns
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
+from memsvc.core.rules.changes import changes_in
+from memsvc.core.rules.extraction import LANGUAGES, extract
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.core.urls import is_loopback
@@ -417,6 +418,14 @@ def _limit(settings: Settings, kind: Kind, path: str) -> TenantLimit:
     )
 
 
+def read_examples() -> None:
+    """Read a sentence in each language, which loads the word lists and weights of the rules."""
+    for language in LANGUAGES:
+        example = language.rules[0].example
+        extract([("", example)], session="", turn="", user="")
+        changes_in(example)
+
+
 log = structlog.get_logger("memsvc.runtime")
 
 Publish = Callable[[Services], Published]
@@ -441,21 +450,18 @@ class Runtime:
     changes: Changes
     rates: RateLimits
 
-    async def load_encoder(self) -> None:
-        """Load what makes vectors, if it is in this process."""
-        if self.services.models.embedding is not None:
-            await self.services.models.embedding.load()
-
     async def warm(self) -> None:
-        """Do the slow first-time work now, step by step, so that no caller waits for it.
+        """Load all that calls need, step by step, so that no caller waits for it.
 
         A vocabulary that cannot be used is logged; only calls that count tokens fail then.
         """
+        if self.services.models.embedding is not None:
+            await self.services.models.embedding.load()
         try:
             await asyncio.to_thread(self.services.tokens.load)
         except RuntimeError as error:
             log.error("cannot count tokens; calls that need a count will fail", fault=str(error))
-        await asyncio.to_thread(compile_patterns)
+        await asyncio.to_thread(read_examples)
         for tool in self.dispatch.catalogue:
             input_schema(tool)
             listed_output_schema(tool)

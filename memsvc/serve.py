@@ -12,7 +12,6 @@ import uvicorn
 import uvloop
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.core.background import in_background
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.database_setup import DatabaseUrls, database_starting, migrate_database
 from memsvc.folder_key import KEY_FILE, first_key
@@ -69,21 +68,13 @@ async def _serve(
         )
         on_stop = app.worker.stop if app.worker else None
 
-        is_ready = asyncio.Event()
-
         def on_ready() -> None:
             ready()
             notify(message)
-            is_ready.set()
-
-        async def warm() -> None:
-            await is_ready.wait()
-            await app.warm()
 
         server = _Server(config, draining, on_ready, on_stop, notice_s=settings.shutdown_notice_s)
-        await app.load_encoder()
-        async with in_background(warm()):
-            await server.serve(sockets)
+        await app.warm()
+        await server.serve(sockets)
 
 
 class _Server(uvicorn.Server):

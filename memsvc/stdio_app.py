@@ -121,11 +121,7 @@ async def opened(
             grace_s=settings.shutdown_grace_s,
         )
 
-        async def warm() -> None:
-            await parts.load_encoder()
-            await parts.warm()
-
-        yield Stdio(endpoint, subscriptions, parts.worker, warm)
+        yield Stdio(endpoint, subscriptions, parts.worker, parts.warm)
 
 
 async def _resolve(

@@ -121,3 +121,26 @@ async def test_a_server_whose_vocabulary_is_damaged_says_so_and_goes_on(
     assert [(line["log_level"], "reinstall memsvc" in line["fault"]) for line in told] == [
         ("error", True)
     ]
+
+
+WARMED = """
+import sys
+from memsvc.core.question_kinds import kind_of
+from memsvc.core.rules.changes import changes_in
+from memsvc.core.rules.extraction import extract
+from memsvc.runtime import read_examples
+
+read_examples()
+opened = set()
+sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
+for text in ("I live in Graz and cannot eat nuts. I no longer smoke.", "Ich wohne jetzt in Wien.",
+             "J'habite à Lyon.", "Vivo en Lima.", "我住在北京。", "私は東京に住んでいます。"):
+    extract([("", text)], session="", turn="", user="")
+    changes_in(text)
+    kind_of(text)
+print(*opened, "end", file=sys.stderr)
+"""
+
+
+def test_first_texts_after_the_start_load_no_file() -> None:
+    assert loads(WARMED) == {"end"}

@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Final
 
 from memsvc.core.analysis import is_question, normalized_text, terms
-from memsvc.core.lazy_pattern import lazy_pattern
 
 _PHRASES: Final = """
     hello; hi; hey; hiya; howdy; greetings; good (?:morning|afternoon|evening|night|day); welcome( back)?; bye;
@@ -62,7 +61,7 @@ def _phrase_pattern() -> str:
     return "|".join(sorted(phrases, key=len, reverse=True)).replace(" ", r"\s+")
 
 
-_PATTERN: Final = lazy_pattern(
+_PATTERN: Final = re.compile(
     rf"(?<![^\W_])(?:{_phrase_pattern()})(?![^\W_])"
     rf"|(?=[\u3040-\u9fff\uac00-\ud7a3])(?:{'|'.join(normalized_text(_CJK_PHRASES).split())})"
 )
@@ -99,7 +98,7 @@ class QuestionKind(Enum):
 
 def _words(words: str, others: str = "") -> re.Pattern[str]:
     """Return a pattern of words, and of those of languages that write none apart."""
-    return lazy_pattern(rf"(?<![a-z])(?:{words})(?![a-z])" + (f"|{others}" if others else ""))
+    return re.compile(rf"(?<![a-z])(?:{words})(?![a-z])" + (f"|{others}" if others else ""))
 
 
 _QUOTED: Final = re.compile(

@@ -9,7 +9,6 @@ from typing import Final
 
 from memsvc.core.analysis import NamedDate, find_date_names, normalized_text
 from memsvc.core.frozen import frozen
-from memsvc.core.lazy_pattern import lazy_pattern
 
 DAY: Final = timedelta(days=1)
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -103,7 +102,7 @@ _DAY_NAME: Final = _any(DAY_NUMBERS)
 _AMOUNT: Final = rf"(?P<amount>\d{{1,3}}|{_any(_NUMBERS)})"
 _UNIT: Final = rf"(?P<unit>{_any(_UNITS)})"
 _RELATIVE_PATTERNS: Final = tuple(
-    lazy_pattern(pattern)
+    re.compile(pattern)
     for pattern in (
         rf"\b(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\s+(?:ago|back|earlier)\b",
         rf"\b(?:vor|il y a|hace)\s+{_AMOUNT}\s+{_UNIT}\b",
@@ -111,7 +110,7 @@ _RELATIVE_PATTERNS: Final = tuple(
     )
 )
 _LAST: Final = tuple(
-    lazy_pattern(pattern)
+    re.compile(pattern)
     for pattern in (
         rf"\b(?:last|past|previous|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?)\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
         rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:derniere?|passee?|pasad[oa])\b",
@@ -119,28 +118,28 @@ _LAST: Final = tuple(
     )
 )
 _THIS: Final = tuple(
-    lazy_pattern(pattern)
+    re.compile(pattern)
     for pattern in (
         rf"\b(?:this|diese[nrsm]?|cette|cet|ce|esta|este)\s+(?P<what>{_PERIOD})\b",
         r"(?:这|這|本|今)(?:个|個)?(?P<what>周|週|星期|月|年)",
     )
 )
 _AHEAD: Final = tuple(
-    lazy_pattern(pattern)
+    re.compile(pattern)
     for pattern in (
         rf"\b(?:in|within|dans|dentro de|en)\s+(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\b",
         rf"{_AMOUNT}{_UNIT}(?:之|以)?[后後]",
     )
 )
 _NEXT: Final = tuple(
-    lazy_pattern(pattern)
+    re.compile(pattern)
     for pattern in (
         rf"\b(?:next|coming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
         rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:prochaine?|proxim[oa]|que viene)\b",
         r"(?:下|来|來)(?:个|個)?(?P<what>周|週|星期|月)|(?:明|来|來)(?P<year>年)",
     )
 )
-_DAY_AHEAD: Final = lazy_pattern(rf"\b(?P<what>{_DAY_NAME})\b")
+_DAY_AHEAD: Final = re.compile(rf"\b(?P<what>{_DAY_NAME})\b")
 _TOMORROW: Final = (
     (2, re.compile(r"ubermorgen|apres-demain|pasado manana|day after tomorrow|后天|後天|明後日")),
     (1, re.compile(r"\b(?:tomorrow|morgen|demain|manana)\b|明天|明日")),

@@ -12,7 +12,6 @@ from zlib import crc32
 
 from memsvc.core.analysis import CHINESE_GRAMMAR, own_terms
 from memsvc.core.frozen import frozen
-from memsvc.core.lazy_pattern import lazy_pattern
 from memsvc.core.rules.changes import is_about_others
 from memsvc.core.rules.sentences import SPEAKER_FIRST
 
@@ -51,7 +50,7 @@ _DAY_TEXT: Final = """
 """
 _DAYS: Final = frozenset(_DAY_TEXT.split())
 _DENSE: Final = r"\u3040-\u30ff\u4e00-\u9fff々"
-_TOKEN: Final = lazy_pattern(
+_TOKEN: Final = re.compile(
     rf"(?P<number>[#$€£¥]?(?:(?![{_DENSE}])[^\W_]){{0,12}}?\d(?:[.,:/%-]?(?![{_DENSE}])[^\W_]){{0,40}}%?"
     r"|[〇一二三四五六七八九十百千万]{1,12}(?=[年月日時时点分秒円元個个件回歳岁]))"
     r"|(?P<day>[月火水木金土日](?=曜)|(?<=[周週])[一二三四五六日天]|(?<=星期)[一二三四五六日天])"

@@ -1,12 +1,8 @@
 """Rearranged patterns are found in the same texts as those that rules are written with."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from threading import Event
-from unittest.mock import Mock
 
-from memsvc.core.lazy_pattern import lazy_pattern
 from memsvc.core.rules.quick_pattern import quick_pattern
 
 PATTERNS = (
@@ -32,31 +28,3 @@ def test_a_pattern_is_found_where_it_was() -> None:
             if (quick.search(text) is None) != (plain.search(text) is None)
         ]
     assert wrong == []
-
-
-def test_a_pattern_is_compiled_once_when_something_is_first_looked_for() -> None:
-    rearranged = Mock(side_effect=lambda pattern: f"{pattern}+")
-    lazy = lazy_pattern("A", re.IGNORECASE, rearranged)
-    assert rearranged.call_count == 0
-    assert (lazy.findall("baAb"), lazy.sub("c", "baAb")) == (["aA"], "bcb")
-    assert rearranged.call_count == 1
-
-
-def test_a_pattern_that_is_being_compiled_keeps_nobody_from_another() -> None:
-    begun, may_end = Event(), Event()
-
-    def compiled_slowly(pattern: str) -> str:
-        begun.set()
-        assert may_end.wait(10)
-        return pattern
-
-    slow, other = lazy_pattern("a", 0, compiled_slowly), lazy_pattern("b")
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(lambda: slow.findall("aba"))
-        assert begun.wait(10)
-        second = threads.submit(lambda: other.findall("aba"))
-        try:
-            assert second.result(timeout=5) == ["b"]
-        finally:
-            may_end.set()
-        assert first.result() == ["a", "a"]

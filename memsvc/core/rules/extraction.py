@@ -256,7 +256,7 @@ def _iter_matches(text: str, pasted: Sequence[Span], asked: Sequence[Span]) -> I
     words = set(_WORD.findall(text.casefold()))
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
-            for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
+            for match in islice(reader.patterns[number].finditer(text), STATEMENTS_MAX):
                 one = _read(text, match, reader, reader.language.rules[number], pasted, asked)
                 if one is not None and (one.statement or one.deletes):
                     yield one

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memsvc.core.frozen import frozen
-from memsvc.core.lazy_pattern import lazy_pattern
 from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules.own_words import (
     Span,
@@ -57,9 +56,9 @@ _ZH: Final = (
     r"(?:[请你您要能]|麻烦|一定|务必|可以|帮我|替我|给我|对了)*(?:记[住牢着](?!了吗)|记(?:一下|下来?)|备忘|(?:(?:别|不要)忘[了记]?|记得(?!.*吗))(?=[吧哦啊哈]*(?:[，：:！!。]|$)|" + _TELLS + r"))(?:一下|[了哦啊哈吧呀])*[，：:！!\s]*"
 )
 _JA: Final = r"(?:(?:覚え|おぼえ|記憶し|メモし|控え|記録し)て|忘れないで)(?:おいて|おけ|とい?て)?(?:ください|下さい|くれ(?:ますか|る)?|ほしい|もらえ(?:ますか|る)|いただけますか|[ねよな])*(?:[：:、！!\s]+|(?=[。？?]|$))"
-_JA_BEHIND: Final = lazy_pattern(rf"(?:(?:という|って)こと[をは]?|(?<=[だすたる])こと[をは](?!忘)|(?<=[てで]いる)こと[をは]|(?<=[だすたるい])(?:と|って)|[をは](?!忘))、?{_JA}")
+_JA_BEHIND: Final = re.compile(rf"(?:(?:という|って)こと[をは]?|(?<=[だすたる])こと[をは](?!忘)|(?<=[てで]いる)こと[をは]|(?<=[だすたるい])(?:と|って)|[をは](?!忘))、?{_JA}")
 """A request right behind its content; の before it would name something to do."""
-_REQUEST: Final = lazy_pattern(
+_REQUEST: Final = re.compile(
     rf"{_LEAD}{_POLITE}(?:(?P<that>{_THAT})|(?P<ahead>{_AHEAD}))|(?P<either>{_ZH}|(?:これ|次のこと)?[をもは]?、?{_JA})",
     re.IGNORECASE,
 )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memsvc.core.facts import FactTier
-from memsvc.core.lazy_pattern import lazy_pattern
 
 STOPS = ",;!?。，、！？；…\n"
 """Characters that end a value anywhere; a full stop does where it ends a sentence."""
@@ -115,14 +114,11 @@ class Language:
 
 
 class RuleReader:
-    """A language with its rules by their marker words.
-
-    A rule's pattern is compiled for the first text that it may match: of some four hundred rules
-    few are ever needed."""
+    """A language with its compiled patterns, and its rules by their marker words."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
-        self._patterns: dict[int, re.Pattern[str]] = {}
+        self.patterns = [rule.compiled(whole_words=language.whole_words) for rule in language.rules]
         self.numbers_by_word: dict[str, list[int]] = {}
         for number, rule in enumerate(language.rules):
             for word in rule.on.split():
@@ -136,7 +132,7 @@ class RuleReader:
             self.after,
             self.joins,
         ) = (
-            lazy_pattern(pattern, re.IGNORECASE)
+            re.compile(pattern, re.IGNORECASE)
             for pattern in (
                 language.context_excludes,
                 language.prefix_excludes,
@@ -147,15 +143,6 @@ class RuleReader:
                 language.joins,
             )
         )
-
-    def pattern(self, number: int) -> re.Pattern[str]:
-        """Return the pattern of the rule with this number."""
-        found = self._patterns.get(number)
-        if found is None:
-            found = self._patterns[number] = self.language.rules[number].compiled(
-                whole_words=self.language.whole_words
-            )
-        return found
 
     def candidates(self, text: str, words: set[str]) -> Iterable[int]:
         """Return the numbers of the rules that can match a text of these words, in their order."""
