@@ -1,6 +1,6 @@
 """Documents: texts of the index that change, kept as chunks in the order of their bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -92,11 +92,8 @@ async def replace_chunks(
     old: Sequence[DocumentChunk],
     new: Sequence[Chunk],
     now: datetime,
-) -> bool:
-    """Replace old chunks by new ones, keeping equal ones and their vectors.
-
-    Return whether any is new.
-    """
+) -> None:
+    """Replace old chunks by new ones, keeping equal ones and their vectors."""
     moved: list[int] = []
     new_chunks = {(chunk.start, chunk.text, _keywords(title, chunk)): chunk for chunk in new}
     removed: dict[int, str] = {}
@@ -115,24 +112,21 @@ async def replace_chunks(
             stream,
             moved,
         )
-    await index.remove(tx, index_id_of(index_name), removed)
+    await _remove(tx, index_name, removed)
     if new_chunks:
         entries = [
             _entry(ref, stream, chunk, keywords, now)
             for (_, _, keywords), chunk in new_chunks.items()
         ]
         await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
-    return bool(new_chunks)
 
 
-async def put(tx: Tx, index_name: str, file: File, text: str, *, title: str, now: datetime) -> bool:
-    """Make a file findable by this text and no other; return whether any chunk is new."""
+async def put(tx: Tx, index_name: str, file: File, text: str, *, title: str, now: datetime) -> None:
+    """Make a file findable by this text and no other."""
     ref = file.incarnation.hex
     [new] = await map_in_thread([text], _chunks_of)
     old = await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
-    return await replace_chunks(
-        tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now
-    )
+    await replace_chunks(tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now)
 
 
 async def add(
@@ -181,22 +175,28 @@ async def forget(tx: Tx, index_name: str, file_id: UUID) -> None:
 
 async def set_title(
     tx: Tx, index_name: str, ref: str, stream: int, *, title: str, now: datetime
-) -> bool:
-    """Make a document findable by another title; return whether it has chunks."""
+) -> None:
+    """Make a document findable by another title."""
     old = [
         old_chunk
         for old_chunk in await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
         if old_chunk.stream == stream
     ]
     new = [Chunk(old_chunk.start, old_chunk.text, old_chunk.context) for old_chunk in old]
-    return await replace_chunks(tx, index_name, ref, stream, title=title, old=old, new=new, now=now)
+    await replace_chunks(tx, index_name, ref, stream, title=title, old=old, new=new, now=now)
 
 
 async def remove(tx: Tx, index_name: str, chunks_removed: Sequence[DocumentChunk]) -> None:
     """Remove chunks from the index for good."""
-    await index.remove(
-        tx, index_id_of(index_name), {chunk.entry: chunk.indexed for chunk in chunks_removed}
-    )
+    await _remove(tx, index_name, {chunk.entry: chunk.indexed for chunk in chunks_removed})
+
+
+async def _remove(tx: Tx, index_name: str, indexed: Mapping[int, str]) -> None:
+    """Remove entries for good; their vectors are left to the embedder."""
+    if indexed:
+        await index.remove(tx, index_id_of(index_name), indexed)
+        if tx.encoder is not None:
+            tx.unembedded.add(index_id_of(index_name))
 
 
 def _chunks_of(text: str) -> list[Chunk]:

@@ -191,6 +191,27 @@ def check_path_free(row: Row | None) -> None:
         raise already_exists("the file already exists")
 
 
+async def put(
+    tx: Tx,
+    path: str,
+    file: File | None,
+    content: bytes,
+    *,
+    is_text: bool,
+    owner: str,
+    now: datetime,
+    indexed_bytes: int = 0,
+) -> File:
+    """Make this the whole content of the file at a path: create it, or `rewrite` a locked `file`.
+
+    Errors as `create`."""
+    if file is None:
+        return await create(
+            tx, path, content, is_text=is_text, owner=owner, now=now, indexed_bytes=indexed_bytes
+        )
+    return await rewrite(tx, file, content, is_text=is_text, now=now, indexed_bytes=indexed_bytes)
+
+
 async def append(
     tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0
 ) -> File:

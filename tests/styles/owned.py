@@ -25,10 +25,7 @@ class Owned:
         content, now = text.encode(), self.clock.now()
         async with self.database.begin(scope or self.scope) as tx:
             file = await files.find(tx, path, for_update=True)
-            if file is None:
-                file = await files.create(tx, path, content, is_text=True, owner=self.book, now=now)
-            else:
-                file = await files.rewrite(tx, file, content, is_text=True, now=now)
+            file = await files.put(tx, path, file, content, is_text=True, owner=self.book, now=now)
             await documents.put(tx, self.book, file, text, title=title or path, now=now)
 
     async def drop(self, path: str, *, forget: bool = False) -> None:

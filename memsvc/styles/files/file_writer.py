@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final, Literal, assert_never, get_args
@@ -168,11 +167,18 @@ class FileWriter:
                 )
                 return FileWrite(len(content), "")
         request = _Write(path, content, mode, offset, when)
-        self._check_write(request)
-        for _ in range(ATTEMPTS_MAX - 1):
-            with suppress(FileMovedError):
-                return await self._write(scope, request)
-        return await self._write(scope, request)
+        request.validate(self.options)
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                async with self.database.begin(scope) as tx:
+                    version = await self._apply(tx, request)
+                return FileWrite(len(content), version)
+            except MemsvcError as error:
+                was_created = error.code is Code.ALREADY_EXISTS and not when.must_not_exist
+                is_final = not (was_created or isinstance(error, FileMovedError))
+                if is_final or attempt == ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     @file_tool(
         "file_delete",
@@ -286,39 +292,38 @@ class FileWriter:
                 await self._update_usage(tx, -replaced.size_bytes, self.clock.now())
         return FileMove(moved)
 
-    async def _write(self, scope: Scope, request: "_Write") -> FileWrite:
-        async with self.database.begin(scope) as tx:
-            file = await files.find(tx, request.path, for_update=True)
-            try:
-                version = await self._put(tx, file, request)
-            except MemsvcError as error:
-                if error.code is not Code.ALREADY_EXISTS or file is not None:
-                    raise
-                # created by another call meanwhile; this one now holds the tree lock
-                version = await self._put(
-                    tx, await files.find(tx, request.path, for_update=True), request
-                )
-        return FileWrite(len(request.content), version)
-
-    async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
-        """Check a write against the existing file, if any, and apply it; return the new version."""
+    async def _apply(self, tx: Tx, request: "_Write") -> str:
+        """Check a write against the file at its path, if any, and apply it; return the version."""
+        file = await files.find(tx, request.path, for_update=True)
         if file is not None and file.owner:
-            raise permission_denied("this file is written by memory itself")
+            raise permission_denied("this file is kept by the memory itself")
         if file is not None and await _is_applied(tx, file, request):
             return file.version
         await request.when.check(tx, file)
         if file is not None and request.mode == "APPEND" and not request.content:
             return file.version
-        now = self.clock.now()
-        size_bytes = file.size_bytes if file else 0
-        whole = await _result(tx, file, request)
+        now, size_bytes = self.clock.now(), file.size_bytes if file else 0
+        whole = await _whole_content(tx, file, request)
         delta_bytes = len(request.content) if whole is None else len(whole) - size_bytes
         if size_bytes + delta_bytes > self.options.file_bytes_max:
-            raise payload_too_large(
-                f"a file is limited to {self.options.file_bytes_max} bytes",
-            )
+            raise payload_too_large(f"a file is limited to {self.options.file_bytes_max} bytes")
         change = FileChange(whole, request.content)
-        written = await _store(tx, file, request.path, change, now)
+        text_only = is_text(request.content if whole is None else whole)
+        if whole is None:
+            assert file is not None
+            indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and text_only)
+            written = await files.append(
+                tx, file, request.content, is_text=text_only, now=now, indexed_bytes=indexed_bytes
+            )
+        else:
+            indexed_bytes = change.indexed_bytes(file, is_text=text_only)
+            written = await files.put(
+                *(tx, request.path, file, whole),
+                is_text=text_only,
+                owner="",
+                now=now,
+                indexed_bytes=indexed_bytes,
+            )
         await self.indexing.file_written(tx, file, written, change)
         await self._update_usage(tx, delta_bytes, now)
         return written.version
@@ -332,18 +337,6 @@ class FileWriter:
             now=now,
         )
 
-    def _check_write(self, request: "_Write") -> None:
-        if request.path == ROOT:
-            raise invalid_path("the path must name a file, not the root")
-        reject_kept_path(request.path)
-        request.when.validate()
-        if len(request.content) > self.options.payload_bytes_max:
-            raise payload_too_large(
-                f"one write is limited to {self.options.payload_bytes_max} bytes",
-            )
-        if request.offset < 0 or (request.mode == "TRUNCATE" and request.offset != 0):
-            raise invalid_offset("offset must be 0 with TRUNCATE, and must not be negative")
-
 
 @frozen
 class _Write:
@@ -352,6 +345,19 @@ class _Write:
     mode: Mode
     offset: int
     when: Precondition
+
+    def validate(self, options: FilesOptions) -> None:
+        """Raise what no state of the file can allow."""
+        if self.path == ROOT:
+            raise invalid_path("the path must name a file, not the root")
+        reject_kept_path(self.path)
+        self.when.validate()
+        if len(self.content) > options.payload_bytes_max:
+            raise payload_too_large(
+                f"one write is limited to {options.payload_bytes_max} bytes",
+            )
+        if self.offset < 0 or (self.mode == "TRUNCATE" and self.offset != 0):
+            raise invalid_offset("offset must be 0 with TRUNCATE, and must not be negative")
 
 
 async def _is_applied(tx: Tx, file: File, request: _Write) -> bool:
@@ -366,7 +372,7 @@ async def _is_applied(tx: Tx, file: File, request: _Write) -> bool:
     return await content_hash(tx, file) == hashlib.sha256(request.content).digest()
 
 
-async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
+async def _whole_content(tx: Tx, file: File | None, request: _Write) -> bytes | None:
     """Return the whole new content, or None when the content is simply appended."""
     if file is None:
         if request.mode == "OVERWRITE" and request.offset > 0:
@@ -393,31 +399,6 @@ async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
             return whole
         case _:
             assert_never(request.mode)
-
-
-async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: datetime) -> File:
-    if change.whole is None:
-        assert file is not None
-        text_only = is_text(change.added)
-        indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and text_only)
-        return await files.append(
-            tx, file, change.added, is_text=text_only, now=now, indexed_bytes=indexed_bytes
-        )
-    text_only = is_text(change.whole)
-    indexed_bytes = change.indexed_bytes(file, is_text=text_only)
-    if file is None:
-        return await files.create(
-            tx,
-            path,
-            change.whole,
-            is_text=text_only,
-            owner="",
-            now=now,
-            indexed_bytes=indexed_bytes,
-        )
-    return await files.rewrite(
-        tx, file, change.whole, is_text=text_only, now=now, indexed_bytes=indexed_bytes
-    )
 
 
 async def _move(tx: Tx, source: str, destination: str) -> int:

@@ -23,10 +23,9 @@ from memsvc.store import documents, files, jobs, passages, projects, summaries, 
 from memsvc.store.database import Database, Tx
 from memsvc.store.documents import DocumentChunk
 from memsvc.store.files import File, FileMovedError
-from memsvc.store.index import index_id_of
 from memsvc.store.passages import Passage, PassageKey, SearchRange
 from memsvc.styles import passage_search
-from memsvc.styles.embedding import EMBED_JOB, Embedding, embed_query
+from memsvc.styles.embedding import Embedding, embed_query, queue_embedding
 from memsvc.styles.files.file_summaries import (
     SETTLE_S,
     SUMMARISE_JOB,
@@ -84,7 +83,6 @@ class FileIndex:
 
     database: Database
     clock: Clock
-    has_embeddings: bool
     has_summaries: bool = False
 
     @property
@@ -140,7 +138,7 @@ class FileIndex:
                 tx, FILE_INDEX, file.incarnation.hex, limit=CHUNKS_AT_ONCE
             )
             await documents.remove(tx, FILE_INDEX, old)
-            await self._enqueue_embedding(tx)  # this removes the vectors of deleted chunks as well
+            await queue_embedding(tx, self.clock.now())
         elif file.indexed_bytes:
             await jobs.enqueue(tx, INDEX_JOB, file.incarnation.hex, now=self.clock.now())
 
@@ -170,7 +168,7 @@ class FileIndex:
             )
             if stale:
                 await documents.remove(tx, FILE_INDEX, stale)
-                await self._enqueue_embedding(tx)
+                await queue_embedding(tx, self.clock.now())
                 return True
             if file is None or not file.is_text:
                 await files.set_indexed(tx, file_id, 0)
@@ -215,15 +213,10 @@ class FileIndex:
             after = paths[-1]
 
     async def _rename_entry(self, tx: Tx, file: File) -> None:
-        if await documents.set_title(
-            tx,
-            FILE_INDEX,
-            file.incarnation.hex,
-            file.stream,
-            title=file.path,
-            now=self.clock.now(),
-        ):
-            await self._enqueue_embedding(tx)
+        now = self.clock.now()
+        ref = file.incarnation.hex
+        await documents.set_title(tx, FILE_INDEX, ref, file.stream, title=file.path, now=now)
+        await queue_embedding(tx, now)
 
     async def _index_added(self, tx: Tx, file: File, indexed_bytes: int, added: bytes) -> None:
         """Index `added`, which follows the first `indexed_bytes`; the last chunk is redone."""
@@ -244,22 +237,11 @@ class FileIndex:
         stored = text.replace("\x00", " ")
         new = await run_in_thread(len(stored), chunks, stored, start=start, context=context)
         now = self.clock.now()
-        changed = await documents.replace_chunks(
-            tx,
-            FILE_INDEX,
-            file.incarnation.hex,
-            file.stream,
-            title=file.path,
-            old=old,
-            new=new,
-            now=now,
+        ref = file.incarnation.hex
+        await documents.replace_chunks(
+            tx, FILE_INDEX, ref, file.stream, title=file.path, old=old, new=new, now=now
         )
-        if changed:
-            await self._enqueue_embedding(tx)
-
-    async def _enqueue_embedding(self, tx: Tx) -> None:
-        if self.has_embeddings:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(FILE_INDEX)), now=self.clock.now())
+        await queue_embedding(tx, now)
 
 
 def whole_characters(content: bytes, limit: int) -> int:

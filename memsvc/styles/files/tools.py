@@ -464,7 +464,6 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     index = FileIndex(
         database,
         clock,
-        has_embeddings=embedding is not None,
         has_summaries=file_summaries is not None,
     )
     files = FileStore(database, clock, options, views)

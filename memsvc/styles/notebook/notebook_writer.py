@@ -27,9 +27,8 @@ from memsvc.store import document_tree, documents, files, jobs, style_files, tre
 from memsvc.store.database import Database, Tx
 from memsvc.store.document_tree import DocumentNode
 from memsvc.store.files import File
-from memsvc.store.index import index_id_of
 from memsvc.store.locks import document_tree_lock
-from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.notebook.document_tree import (
     NotebookTree,
     TreeChange,
@@ -87,7 +86,6 @@ class NotebookWriter:
     database: Database
     clock: Clock
     options: NotebookOptions
-    embeds: bool
 
     def begin_write(
         self, scope: Scope, *, long_running: bool = False
@@ -158,7 +156,7 @@ class NotebookWriter:
                 tx, [path_of(one) for one in change.removed], now=self.clock.now()
             )
         written = await self._write(tx, change.texts, frozenset(now))
-        await self._embed_later(tx)
+        await queue_embedding(tx, self.clock.now())
         if len(gone) <= FORGET_INLINE_MAX:
             for file_id in gone:
                 await documents.forget(tx, INDEX_NAME, file_id)
@@ -193,7 +191,7 @@ class NotebookWriter:
         text = with_new_ids((await files.read(tx, holder)).decode(), {document: new_id})
         self.check_size(text)
         await self._write(tx, {parent: text}, frozenset([parent]))
-        await self._embed_later(tx)
+        await queue_embedding(tx, self.clock.now())
 
     async def _write_tree(
         self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]
@@ -250,10 +248,6 @@ class NotebookWriter:
         await documents.add(tx, INDEX_NAME, new, now=self.clock.now())
         return written
 
-    async def _embed_later(self, tx: Tx) -> None:
-        if self.embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self.clock.now())
-
     async def forget(self, scope: Scope, _: str) -> None:
         """Remove the index entries of removed documents.
 
@@ -265,7 +259,7 @@ class NotebookWriter:
                 found = await documents.stale(tx, INDEX_NAME, begin=begin, limit=CHUNKS_PER_STEP)
                 await documents.remove(tx, INDEX_NAME, [chunk for _, chunk in found])
                 if found:
-                    await self._embed_later(tx)
+                    await queue_embedding(tx, self.clock.now())
             if len(found) < CHUNKS_PER_STEP:
                 return
             begin = found[-1][0]
@@ -276,7 +270,7 @@ class NotebookWriter:
             if await document_tree.count(tx, INDEX_NAME):
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook is not empty")
             await self._create(tx, tree)
-            await self._embed_later(tx)
+            await queue_embedding(tx, self.clock.now())
 
     async def _create(self, tx: Tx, tree: NotebookTree) -> None:
         self._check_count(len(tree.nodes))

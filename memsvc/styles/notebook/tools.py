@@ -72,7 +72,7 @@ def notebook(
     embedding: Embedding | None = None,
 ) -> Notebook:
     """Return the notebooks' services, for callers that import documents beside the tools."""
-    writer = NotebookWriter(database, clock, options, embeds=embedding is not None)
+    writer = NotebookWriter(database, clock, options)
     passages = CitationSearch(database, meter, INDEX_NAME, embedding=embedding)
     reader = NotebookReader(writer, passages)
     return Notebook(reader, NotebookDocuments(writer, reader), writer, passages)

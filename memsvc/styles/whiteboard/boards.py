@@ -13,13 +13,13 @@ from memsvc.core.ports import Clock
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import result
-from memsvc.store import changes, documents, file_gc, files, jobs, tree, vectors, versions
+from memsvc.store import changes, documents, file_gc, files, tree, vectors, versions
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, FileMovedError
 from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.versions import FileState
-from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.embedding import queue_embedding
 
 OWNER: Final = "whiteboard"
 INDEX_NAME: Final = "whiteboard"
@@ -127,7 +127,6 @@ class Boards:
     resource: Resource
     history_kept: int
     boards_max: int
-    embeds: bool
 
     async def read(self, scope: Scope, board_id: BoardId) -> BoardContent:
         """Return the current board."""
@@ -176,21 +175,17 @@ class Boards:
         The old content becomes a version, and versions beyond the limit are removed.
         """
         now = self.clock.now()
+        written = await files.put(
+            tx, board_id.path, file, content, is_text=True, owner=OWNER, now=now
+        )
         if file is None:
-            file = await files.create(
-                tx, board_id.path, content, is_text=True, owner=OWNER, now=now
-            )
             await self._check_quota(tx)
         else:
-            file = await files.rewrite(tx, file, content, is_text=True, now=now)
-            await self._prune(tx, file)
-        board = _board(file, content)
-        indexed = await documents.put(
-            tx, INDEX_NAME, file, board.text, title=board_id.title, now=now
-        )
+            await self._prune(tx, written)
+        board = _board(written, content)
+        await documents.put(tx, INDEX_NAME, written, board.text, title=board_id.title, now=now)
         await self._publish_change(tx, board_id)
-        if indexed and self.embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=now)
+        await queue_embedding(tx, now)
         return board
 
     async def delete(self, scope: Scope, board_id: BoardId) -> bool:

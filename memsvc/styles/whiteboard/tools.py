@@ -436,7 +436,6 @@ def published(
         RESOURCE,
         history_kept=options.history_kept,
         boards_max=options.boards_max,
-        embeds=embedding is not None,
     )
     rules = RuleBoardWriter(tokens, options.tokens_max)
     writer: BoardWriter = rules

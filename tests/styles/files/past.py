@@ -73,7 +73,7 @@ def open_past(
 ) -> Past:
     """The tools over a database, with limits other than the defaults."""
     options = FilesOptions(**limits)
-    indexing = FileIndex(database, clock, has_embeddings=False)
+    indexing = FileIndex(database, clock)
     writing = FileWriter(database, clock, options, indexing)
     # what was stored once can be stored again, whatever one payload may hold
     restoring = options.model_copy(update={"payload_bytes_max": options.file_bytes_max})
