@@ -13,21 +13,19 @@ from collections.abc import (
 )
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     suppress,
 )
 from dataclasses import replace
 from functools import lru_cache
-from inspect import currentframe
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 import anyio
 from pydantic import Field, field_validator
 
-from memsvc.core.call_context import NO_TRACER, CallContext, TraceSpan, WaitTimer, current_call
+from memsvc.core.call_context import NO_TRACER, CallContext, WaitTimer, current_call
 from memsvc.core.errors import Code, InDoubtError, resource_busy
 from memsvc.core.options import Options
 from memsvc.core.ports import Meter
@@ -95,9 +93,22 @@ class DatabaseOptions(Options):
         return checked_dsn(value) if value else value
 
 
+_VERB: Final = re.compile(r"SELECT|INSERT|UPDATE|DELETE")
+_TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
+
+
 @lru_cache(maxsize=1024)
-def _names(sql: str, bound: int) -> bool:
-    return all(re.search(rf"\${number}(?!\d)", sql) for number in range(1, bound + 1))
+def statement_name(sql: str, bound: int = 0) -> str:
+    """Return the name of a statement in traces, such as `INSERT entries`.
+
+    ValueError without the first `bound` parameters, which are the tenant and the project."""
+    if not all(re.search(rf"\${number}(?!\d)", sql) for number in range(1, bound + 1)):
+        raise ValueError(
+            "a statement must name its tenant as $1 and, within one project, its project as $2"
+        )
+    return " ".join(
+        found[found.lastindex or 0] for found in (_VERB.search(sql), _TABLE.search(sql)) if found
+    )
 
 
 @lru_cache
@@ -123,8 +134,8 @@ class Tx:
 
     A statement that names neither is refused before it is sent. In a transaction over all projects
     of a tenant (`Database.begin_tenant`), only `$1` is bound. `on_node` are the statements by which
-    a node runs others itself. `unembedded` are the search indexes that got entries without vectors,
-    which an embedder has to make later.
+    a node runs others itself. `unembedded` are the search indexes with entries that an embedder has
+    to make vectors for later, or vectors that it has to delete.
     """
 
     __slots__ = (
@@ -147,12 +158,9 @@ class Tx:
 
     def _request(self, sql: str) -> WaitTimer:
         """Return the wait for an answer; ValueError without tenant or project in the statement."""
-        if not _names(sql, len(self._bound)):
-            raise ValueError(
-                "a statement must name its tenant as $1 and, within one project, its project as $2"
-            )
+        name = statement_name(sql, len(self._bound))
         self.query_count += 1
-        return round_trip(self._call)
+        return round_trip(self._call, name)
 
     def within(self, project: str) -> "Tx":
         """Return the same transaction, bound to one project of its tenant."""
@@ -225,7 +233,7 @@ class Tx:
     async def unbound(self, sql: str, *arguments: Any) -> list[Row]:
         """Return the rows of a statement on the job queue or key registry, without content."""
         self.query_count += 1
-        with round_trip(self._call):
+        with round_trip(self._call, statement_name(sql)):
             return list(await self._connection.fetch(sql, *arguments))
 
     @property
@@ -238,7 +246,7 @@ class Tx:
         self.query_count += 1
         started = perf_counter()
         try:
-            with round_trip(self._call):
+            with round_trip(self._call, "lock"):
                 await self._connection.execute(
                     f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})"
                 )
@@ -330,8 +338,9 @@ class Database:
         timeout_ms = lock_timeout_ms or self._options.lock_timeout_ms
         call = current_call()
         is_ending = False
+        tracer = call.tracer if call.tracer.is_enabled else NO_TRACER
         try:
-            with transaction(call):
+            with tracer.span("transaction"):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
                     tx.encoder = self.encoder
@@ -411,7 +420,7 @@ class Database:
         """Return rows of the registry of tenants and keys, which has no content and no policy."""
         with _translated():
             async with self._connection() as connection:
-                with round_trip(current_call()):
+                with round_trip(current_call(), statement_name(sql)):
                     return list(await connection.fetch(sql, *arguments))
 
     async def check_isolation(self) -> None:
@@ -501,32 +510,7 @@ def columns_of(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-_BETWEEN: Final = frozenset({"memsvc.store.database"})
-
-
-def round_trip(call: CallContext, name: str = "") -> WaitTimer:
+def round_trip(call: CallContext, name: str) -> WaitTimer:
     """Return the context of one round trip."""
     call.round_trips += 1
-    return call.timer(
-        "database", "statement", (name or _operation()) if call.tracer.is_enabled else ""
-    )
-
-
-def transaction(call: CallContext) -> AbstractContextManager[TraceSpan]:
-    """Return the context of a transaction."""
-    tracer = call.tracer
-    return (
-        tracer.span("transaction", _operation())
-        if tracer.is_enabled
-        else NO_TRACER.span("transaction")
-    )
-
-
-def _operation() -> str:
-    frame = currentframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.startswith("memsvc.") and module not in _BETWEEN:
-            return f"{module.removeprefix('memsvc.')}.{frame.f_code.co_name}"
-        frame = frame.f_back
-    return ""
+    return call.timer("database", "statement", name)
