@@ -540,9 +540,18 @@ _REQUEST: Final = quick_pattern("|".join(_IDS_BY_PATTERN), re.IGNORECASE)
 _compiled: Final = cache(partial(re.compile, flags=re.IGNORECASE))
 
 
+QUESTION_FACT_IDS: Final = frozenset().union(*_IDS_BY_PATTERN.values())
+"""Ids that a pattern asks for."""
+
+
+def requests_facts(question: str) -> bool:
+    """Return whether a question asks for facts of some ids, in words too common to search by."""
+    return _REQUEST.search(question) is not None
+
+
 def requested_fact_ids(question: str) -> frozenset[str]:
     """Return the ids of the facts that a question asks for."""
-    if _REQUEST.search(question) is None:
+    if not requests_facts(question):
         return frozenset()
     return frozenset().union(
         *(ids for pattern, ids in _IDS_BY_PATTERN.items() if _compiled(pattern).search(question))

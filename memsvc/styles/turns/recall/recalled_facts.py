@@ -28,7 +28,7 @@ from memsvc.core.ranking import (
     bm25_idf,
     bm25_term_score,
 )
-from memsvc.core.rules.extraction import requested_fact_ids
+from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
 from memsvc.core.secrets import is_code
 from memsvc.store.recalls import EntryPlace, RecallContent
 from memsvc.store.search import IndexMatches
@@ -74,6 +74,9 @@ KEPT_FIRST: Final = (
 STATED_SHARE: Final = 0.7
 """Share of a message above which the facts of its turn say what it says."""
 _STATEMENT_ID: Final = "user_statement"
+_CLAUSE: Final = re.compile(
+    r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE
+)
 _PROFILE_QUESTION = re.compile(
     r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE
 )
@@ -84,7 +87,7 @@ class FactRequest:
     """Request for facts: the question, the indexes, the matches, best first, and requested kinds.
 
     Kinds are requested without matching words: everything lasting about the user, or facts of some
-    ids."""
+    ids. `request_terms` are those of its `asked_terms` that only request these ids."""
 
     question: str
     kind: QuestionKind
@@ -92,6 +95,8 @@ class FactRequest:
     ranked: Sequence[tuple[EntryPlace, Ranked]]
     wants_profile: bool
     ids: frozenset[str]
+    asked_terms: frozenset[str] = frozenset()
+    request_terms: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -111,6 +116,8 @@ class FactRequest:
             rank_entries(question, kind, index_ids, found, unrelated),
             wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
             ids=ids,
+            asked_terms=frozenset(query_terms(question)) if ids else frozenset(),
+            request_terms=_request_terms(question) if ids else frozenset(),
         )
 
     @property
@@ -162,6 +169,8 @@ def fact_chunks(
     at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
     ranked = request.ranked if as_of is None else _ranked_here(request, list(latest.values()))
     found = [(at_places[place], match) for place, match in ranked if place in at_places]
+    if any(fact.statement.fact_id in request.ids for fact in latest.values()):
+        found = [(fact, match) for fact, match in found if not _is_not_requested(fact, request)]
     chunks = [fact_chunk(fact, match.score, match.parts) for fact, match in found]
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
@@ -284,6 +293,43 @@ def told_profile(
         told.add(words)
     result = [chunk for chunk in chunks if chunk.id in kept]
     return [*result, left_out_chunk(left_out)] if left_out else result
+
+
+def _request_terms(question: str) -> frozenset[str]:
+    """Return the terms that occur only in clauses requesting facts of some ids.
+
+    In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
+    pets."""
+    clauses = _CLAUSE.split(question)
+    is_request = [requests_facts(clause) for clause in clauses]
+    free = {
+        term
+        for clause, requests in zip(clauses, is_request, strict=True)
+        if not requests
+        for term in terms(clause)
+    }
+    return frozenset(
+        term
+        for clause, requests in zip(clauses, is_request, strict=True)
+        if requests
+        for term in terms(clause)
+        if term not in free
+    )
+
+
+def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
+    """Return whether only keywords of a fact match, and only in a request for other ids."""
+    statement = fact.statement
+    if (
+        not request.request_terms
+        or statement.fact_id in request.ids
+        or statement.fact_id not in QUESTION_FACT_IDS
+    ):
+        return False
+    found = request.asked_terms.intersection(terms(_words(fact)))
+    return (
+        bool(found) and found <= request.request_terms and found.isdisjoint(terms(statement.value))
+    )
 
 
 def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
