@@ -332,7 +332,7 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
     """
     key = changes.find(key_id)
     if not _is_within(key.projects, caller.projects):
-        raise not_found("the key does not exist")
+        raise not_found("the key does not exist", recovery="list the keys with keys_list")
     _check_grant(caller, key)
     return key
 

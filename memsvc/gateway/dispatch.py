@@ -350,10 +350,15 @@ class Dispatch:
         if tool.permission not in caller.permissions:
             raise MissingPermissionError(tool.permission)
         if not (caller.can_access(project) or (project == ALL_PROJECTS and tool.spans_projects)):
-            raise permission_denied("this key does not have access to this project")
+            raise permission_denied(
+                "this key does not have access to this project",
+                recovery="use one of the projects that file_projects lists",
+            )
         user = getattr(arguments, "user_id", caller.user) if caller.user else ""
         if user != caller.user and tool.takes_own("user_id"):
-            raise permission_denied("this key is bound to another user")
+            raise permission_denied(
+                "this key is bound to another user", recovery="omit user_id, or name the key's user"
+            )
         if self.quota is not None:
             self.quota.check(caller.tenant, tool)
         return tool, Scope(caller.tenant, project, caller.projects), arguments

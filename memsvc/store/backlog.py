@@ -135,7 +135,7 @@ async def _find(
             projects is None or ref.scope.project in projects
         ):
             return ref
-    raise not_found("the job does not exist")
+    raise not_found("the job does not exist", recovery="list the jobs with `memsvc jobs list`")
 
 
 async def retry(

@@ -21,6 +21,8 @@ from memsvc.store.locks import KEYS_LOCK
 from memsvc.store.tables import TABLES, Archive
 
 KEY_PREFIX = "msk_"
+NO_KEY: Final = "the key does not exist"
+LIST_KEYS: Final = "list the keys with `memsvc key list`"
 _MESSAGE_PREFIX = b"memsvc key "
 
 
@@ -195,7 +197,7 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
 
 def _changed(rows: list[Row]) -> ApiKey:
     if not rows:
-        raise not_found("the key does not exist")
+        raise not_found(NO_KEY, recovery=LIST_KEYS)
     return key_of_row(rows[0])
 
 
@@ -232,7 +234,7 @@ async def rotate_key(
     if rows:
         return NewKey(text, key_of_row(rows[0]))
     if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
-        raise not_found("the key does not exist")
+        raise not_found(NO_KEY, recovery=LIST_KEYS)
     raise conflict(
         "this key is revoked or expired",
         recovery="create another with `memsvc key create --tenant`",
@@ -313,7 +315,7 @@ class KeyChanges:
         for key in self.keys:
             if key.key_id == key_id:
                 return key
-        raise not_found("the key does not exist")
+        raise not_found(NO_KEY, recovery=LIST_KEYS)
 
     async def put(self, key: ApiKey) -> ApiKey:
         """Store all values of a key but when it was made and last used."""

@@ -64,6 +64,8 @@ def text_range(raw: bytes, start: int, stop: int) -> str:
     return raw[start:stop].decode("utf-8")
 
 
+NO_FILE: Final = "the file does not exist"
+LIST_FILES: Final = "list the existing files with file_list"
 CHANGED = "file version changed; re-read the file and recompute the edit before retrying"
 
 

@@ -22,6 +22,8 @@ from memsvc.store import summaries, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.summaries import ContentDescription
 from memsvc.styles.files.file_models import (
+    LIST_FILES,
+    NO_FILE,
     Encoding,
     FilePath,
     Integer,
@@ -272,7 +274,7 @@ class FileStore:
                 check_version(file, expected_version)
                 return await _content(tx, file, offset, length)
         if not (await self.entry(scope, path)).exists:
-            raise not_found("the file does not exist")
+            raise not_found(NO_FILE, recovery=LIST_FILES)
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
     @file_tool("file_list", title="List files", needs=Permission.READ, for_agents=True)
@@ -320,7 +322,10 @@ class FileStore:
         if not entries and not (path == ROOT and depth > 0):
             current = await self.entry(scope, path)
             if not current.exists:
-                raise not_found(f"the file or directory {path} does not exist")
+                raise not_found(
+                    f"the file or directory {path} does not exist",
+                    recovery="list the directory above it with file_list",
+                )
             kind: EntryType = "FILE" if current.type == "FILE" else "DIRECTORY"
             if (depth == 0 or kind == "FILE") and (path > cursor or path == ROOT):
                 entries = [

@@ -34,6 +34,7 @@ from memsvc.store.usage import add_bytes
 from memsvc.styles.files.file_models import (
     ANY_STATE,
     CHANGED,
+    LIST_FILES,
     FilePath,
     FileWrite,
     Integer,
@@ -220,7 +221,7 @@ class FileWriter:
                     recovery="set recursive to delete everything in it",
                 )
             if not deleted:
-                raise not_found(f"the file or directory {path} does not exist")
+                raise not_found(f"the file or directory {path} does not exist", recovery=LIST_FILES)
             if file is not None:
                 await self.indexing.file_deleted(tx, file)
             else:
@@ -266,7 +267,9 @@ class FileWriter:
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await files.find(tx, source, for_update=True)
             if file is None and not await tree.are_directories(tx, [source]):
-                raise not_found(f"the file or directory {source} does not exist")
+                raise not_found(
+                    f"the file or directory {source} does not exist", recovery=LIST_FILES
+                )
             await when.check(tx, file)
             if source == destination:
                 return FileMove(0)

@@ -35,6 +35,8 @@ from memsvc.store.versions import FileState
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_models import (
+    LIST_FILES,
+    NO_FILE,
     Encoding,
     FilePath,
     FileWrite,
@@ -119,7 +121,7 @@ class FileHistory:
             if found is None:
                 raise _not_found()
             if not found and before_id is None and not await versions.is_known(tx, path):
-                raise not_found("the file does not exist")
+                raise not_found(NO_FILE, recovery=LIST_FILES)
         has_more = len(found) > limit
         return PastVersions(
             [PastVersion(one.version, one.size_bytes, one.created_at) for one in found[:limit]],
@@ -183,7 +185,8 @@ def _check_path(path: str) -> None:
 
 def _not_found() -> MemsvcError:
     return not_found(
-        "the version does not exist", recovery="list the versions of the file that are kept"
+        "the version does not exist",
+        recovery="list the versions of the file with file_list_versions",
     )
 
 
@@ -211,7 +214,7 @@ class Transfer:
         """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
         entry = await self.files.entry(scope, args.path)
         if not entry.exists:
-            raise not_found("the file does not exist")
+            raise not_found(NO_FILE, recovery=LIST_FILES)
         if entry.type == "DIRECTORY":
             raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
         if entry.version is None:
@@ -229,7 +232,7 @@ class Transfer:
         async with self.database.begin_read(scope) as tx:
             file = await store.find(tx, args.path)
         if file is None:
-            raise not_found("the file does not exist")
+            raise not_found(NO_FILE, recovery=LIST_FILES)
         check_version(file, args.expected_version)
         return self._open_file(scope, file)
 

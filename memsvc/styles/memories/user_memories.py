@@ -279,7 +279,7 @@ async def _find(tx: Tx, user_index: MemoryIndex, memory: str) -> Memory:
 
 
 def _not_found() -> MemsvcError:
-    return not_found("Memory not found")
+    return not_found("Memory not found", recovery="list the user's memories with memories_list")
 
 
 def _user_memory(memory: Memory, user: str) -> UserMemory:

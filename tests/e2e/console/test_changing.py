@@ -70,7 +70,7 @@ def test_what_somebody_else_wrote_meanwhile_is_shown_and_nothing_is_lost(
     tab.fill("#content", "one\nmine\nthree\n")
     editing.expected = ("status of 409",)
     tab = submit(editing, "Save")
-    assert "Somebody wrote this file meanwhile" in tab.inner_text("[role=alert]")
+    assert "Somebody else changed this file in the meantime" in tab.inner_text("[role=alert]")
     assert tab.inner_text("tr.removed .text") == "theirs"
     assert tab.inner_text("tr.added .text") == "mine"
     assert tab.input_value("#content") == "one\nmine\nthree\n"
@@ -92,7 +92,7 @@ def test_a_file_that_was_deleted_while_it_was_edited_is_not_made_again_unasked(
     tab.fill("#content", "what I typed")
     editing.expected = ("status of 4",)
     tab = submit(editing, "Save")
-    assert "Somebody deleted this file meanwhile" in tab.inner_text("[role=alert]")
+    assert "Somebody else deleted this file in the meantime" in tab.inner_text("[role=alert]")
     assert tab.input_value("#content") == "what I typed"
     assert not call("file_stat", path=path)["exists"]
     submit(editing, "Save")
@@ -132,7 +132,7 @@ def test_a_document_that_somebody_else_wrote_meanwhile_is_shown_beside_what_was_
     tab.fill("#content", "# Later\nMine.\n")
     editing.expected = ("status of 409",)
     tab = submit(editing, "Save")
-    assert "Somebody wrote this document meanwhile" in tab.inner_text("[role=alert]")
+    assert "Somebody else changed this document in the meantime" in tab.inner_text("[role=alert]")
     assert "Theirs." in tab.inner_text("tr.removed")
     assert "Mine." in tab.inner_text("tr.added")
     tab = submit(editing, "Save")
