@@ -28,7 +28,7 @@ from memsvc.settings import PREFIX, SHORT_NAMES, Settings, keys, section_of
 def docs(
     checkout: Annotated[Path, Argument(help="The source checkout to write to.")] = Path(),
 ) -> None:
-    """Write config/memsvc.yaml and the reference pages for settings, tools, errors, metrics, REST."""
+    """Write config/memsvc.yaml and the pages about settings, tools, errors, metrics and REST."""
     for path, text in (
         ("config/memsvc.yaml", yaml_file()),
         ("docs/configuration.md", configuration_page()),

@@ -140,7 +140,7 @@ COMMANDS: Final = {
     "version": ("version:version_command", "Print the version."),
     "docs": (
         "docs_commands:docs",
-        "Write config/memsvc.yaml and the reference pages for settings, tools, errors and metrics.",
+        "Write config/memsvc.yaml and the pages about settings, tools, errors, metrics and REST.",
     ),
 }
 """The commands: each one's module here, its group or function in it, and its help.
