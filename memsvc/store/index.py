@@ -85,22 +85,23 @@ async def add(
     indexed = [indexed_text(entry.text, entry.keywords) for *_, entry in named]
     counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
     vectors = await _vectors(tx, [entry for *_, entry in named], counted)
+    ids = {name: index_id_of(name) for positions in named for name in positions[:2]}
     prepared = [
-        _PreparedEntry(*positions, counts, vector)
-        for positions, counts, vector in zip(named, counted, vectors, strict=True)
+        _PreparedEntry(
+            *(name, search_name, ids[name], ids[search_name]),
+            *(entry, counts, min(counts.total(), LENGTH_MAX), vector),
+        )
+        for (name, search_name, entry), counts, vector in zip(named, counted, vectors, strict=True)
     ]
     if tx.encoder is not None:
-        tx.unembedded |= {
-            index_id_of(one.search_name) for one in prepared if one.counts and one.vector is None
-        }
+        tx.unembedded |= {one.search_id for one in prepared if one.counts and one.vector is None}
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
     for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
         added = await _put(tx, batch, segment_bits)
         for one in batch:
-            first_entries.setdefault(one.name, added[index_id_of(one.name)][0])
-            search_id = index_id_of(one.search_name)
-            fresh[search_id] = added[search_id][1]
+            first_entries.setdefault(one.name, added[one.index_id][0])
+            fresh[one.search_id] = added[one.search_id][1]
     await _set_offsets(tx, first_entries, additions)
     for search_id in sorted(fresh):
         if fresh[search_id] >= FRESH_MAX:
@@ -145,18 +146,18 @@ async def _vectors(
 
 @frozen
 class _PreparedEntry:
-    """Entry to be added to an index and a search index, by name, with its count of each term."""
+    """Entry to be added to an index and a search index, with its count of each term.
+
+    `length` is the number of its terms, as it is stored."""
 
     name: str
     search_name: str
+    index_id: int
+    search_id: int
     entry: NewEntry
     counts: Counter[str]
+    length: int
     vector: Sequence[float] | None
-
-    @property
-    def length(self) -> int:
-        """Number of its terms, as it is stored."""
-        return min(self.counts.total(), LENGTH_MAX)
 
 
 async def _put(
@@ -178,7 +179,7 @@ async def _put(
         )
     backs = [_backs(groups) for groups in (in_order, in_search)]
     positions = [
-        (index_id_of(item.name), back, index_id_of(item.search_name), search_back)
+        (item.index_id, back, item.search_id, search_back)
         for item, back, search_back in zip(
             prepared, *([of[id(item)] for item in prepared] for of in backs), strict=True
         )

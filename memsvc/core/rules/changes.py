@@ -23,6 +23,7 @@ from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import (
     AGAIN,
     BY_TOPIC,
+    CJK,
     CORRECTION,
     EVENT,
     FAMILY,
@@ -33,9 +34,9 @@ from memsvc.core.rules.change_words import (
     TOPIC_WORDS,
     TOPICS_BY_FACT,
     WEAK,
+    Phrases,
 )
 from memsvc.core.rules.own_words import own_spans
-from memsvc.core.rules.phrases import CJK, Phrases
 from memsvc.core.rules.statements import grammars_for
 from memsvc.core.rules.word_groups import is_done_by_others
 from memsvc.core.secrets import is_secret
