@@ -205,7 +205,7 @@ def told_once(
     Of a fact in doubt it is the message, which has no doubt: the fact says most of it.
 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
-    within `tok_max` tokens, and instructions and messages that the profile has."""
+    within `tok_max` tokens, and instructions that the profile has."""
     statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
     has_facts = any(chunk.kind == "fact" for chunk in chunks)
@@ -223,9 +223,7 @@ def told_once(
     }
     kept = []
     for chunk in chunks:
-        if chunk.kind == "turn" and (
-            normalized_text(chunk.fields["text"]) in in_profile or _says_doubted(chunk, doubted)
-        ):
+        if chunk.kind == "turn" and _says_doubted(chunk, doubted):
             continue
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
         reason = _duplicate_reason(statement, in_profile, quoted) if statement else None
