@@ -57,6 +57,7 @@ from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest
+from memsvc.styles.turns.recall.recalled_facts import is_beside
 from memsvc.styles.turns.turn_index import TurnIndex
 
 WIPE_JOB: Final = "turns.wipe"
@@ -244,6 +245,7 @@ class FactRemoval:
             session=owner.session,
             turns=(),
         )
+        found = [fact for fact in found if not is_beside(fact, targets.question)]
         said = await said_terms(tx, owner.session, owner.user, targets.question)
         named = _named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}

@@ -205,7 +205,8 @@ def told_once(
     Of a fact in doubt it is the message, which has no doubt: the fact says most of it.
 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
-    within `tok_max` tokens, and instructions that the profile has."""
+    within `tok_max` tokens, and instructions that the profile has.
+    So are messages that share no word with the question."""
     statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
     has_facts = any(chunk.kind == "fact" for chunk in chunks)
@@ -223,7 +224,13 @@ def told_once(
     }
     kept = []
     for chunk in chunks:
-        if chunk.kind == "turn" and _says_doubted(chunk, doubted):
+        if chunk.kind == "turn" and (
+            _says_doubted(chunk, doubted)
+            or (
+                not chunk.parts.get("bm25")  # found by its meaning alone
+                and normalized_text(chunk.fields["text"]) in in_profile
+            )
+        ):
             continue
         statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
         reason = _duplicate_reason(statement, in_profile, quoted) if statement else None
@@ -313,6 +320,11 @@ def _request_terms(question: str) -> frozenset[str]:
         for term in terms(clause)
         if term not in free
     )
+
+
+def is_beside(fact: Fact, question: str) -> bool:
+    """Return whether a fact shares only words by which a question requests facts of other kinds."""
+    return _is_not_requested(fact, FactRequest.of(question, QuestionKind.OPEN, (0,), {}))
 
 
 def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
