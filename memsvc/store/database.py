@@ -135,7 +135,7 @@ class Tx:
     A statement that names neither is refused before it is sent. In a transaction over all projects
     of a tenant (`Database.begin_tenant`), only `$1` is bound. `on_node` are the statements by which
     a node runs others itself. `unembedded` are the search indexes with entries that an embedder has
-    to make vectors for later, or vectors that it has to delete.
+    to make vectors for later.
     """
 
     __slots__ = (

@@ -7,7 +7,7 @@ from uuid import UUID
 from memsvc.core.background import map_in_thread
 from memsvc.core.chunks import Chunk, chunks
 from memsvc.core.frozen import frozen
-from memsvc.store import index
+from memsvc.store import index, vectors
 from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.store.index import NewEntry, index_id_of
@@ -192,11 +192,12 @@ async def remove(tx: Tx, index_name: str, chunks_removed: Sequence[DocumentChunk
 
 
 async def _remove(tx: Tx, index_name: str, indexed: Mapping[int, str]) -> None:
-    """Remove entries for good; their vectors are left to the embedder."""
+    """Remove entries for good, with their vectors; those of other models are left to a job."""
     if indexed:
-        await index.remove(tx, index_id_of(index_name), indexed)
+        index_id = index_id_of(index_name)
+        await index.remove(tx, index_id, indexed)
         if tx.encoder is not None:
-            tx.unembedded.add(index_id_of(index_name))
+            await vectors.remove(tx, index_id, tx.encoder.model, list(indexed))
 
 
 def _chunks_of(text: str) -> list[Chunk]:

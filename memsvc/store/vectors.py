@@ -123,6 +123,19 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
     return {row["entry"]: unpack(row["vector"]) for row in rows}
 
 
+async def remove(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> None:
+    """Delete the vectors of a model that entries have, after these were removed."""
+    await tx.execute(
+        """
+        DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
+            AND entry = ANY($5::int4[])
+        """,
+        index_id,
+        model_number(model),
+        list(entries),
+    )
+
+
 async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete the vectors of entries, of every model, after these were hidden or removed."""
     await tx.execute(

@@ -238,8 +238,7 @@ async def test_a_deleted_board_is_in_no_table_any_more(
     for text in ("The quokka prefers marzipan.", "The quokka prefers obsidian."):
         llm.answers += [text]
         await note(board, "something about an animal")
-        if "marzipan" in text:
-            await board.work()  # so that there is a vector of what is said no more
+        await board.work()  # so that there are vectors
     stored = await everything(admin)
     assert "marzipan" in stored
     assert "obsidian" in stored
