@@ -49,9 +49,9 @@ RULES = (
         'absent(up{job=~".*memsvc.*"})',
         "5m",
         "critical",
-        "Prometheus does not find any memsvc process.",
-        "Either memsvc is not running, or service discovery does not find it. No other"
-        " alert can fire in the meantime.",
+        "Prometheus does not find any memsvc processes.",
+        "Either memsvc is not running, or service discovery does not find it. Until this is"
+        " fixed, no other alert can fire.",
     ),
     Rule(
         "MemsvcDown",
@@ -59,7 +59,7 @@ RULES = (
         "2m",
         "critical",
         "Prometheus cannot scrape a memsvc process.",
-        "The process is known, but its /metrics endpoint does not answer: the process"
+        "The process is known, but its /metrics endpoint does not answer: the process has"
         " ended, is stuck, or cannot be reached. Other replicas continue to serve.",
     ),
     Rule(
@@ -67,9 +67,9 @@ RULES = (
         begun_or_counted('memsvc_calls_total{code="INTERNAL_ERROR"}'),
         "0m",
         "critical",
-        "Calls fail with INTERNAL_ERROR. Each is a fault in memsvc; the log has a traceback"
-        " under its request id.",
-        "The caller cannot fix the error. Data committed earlier is not affected.",
+        "Calls fail with INTERNAL_ERROR. Each of these errors is a fault in memsvc; the log"
+        " has a traceback under the request id.",
+        "Callers cannot fix the error. Data that was committed earlier is not affected.",
     ),
     Rule(
         "MemsvcUnavailable",
@@ -85,8 +85,8 @@ RULES = (
         "10m",
         "warning",
         "More than 5 % of calls are refused because of load: add replicas, or find the"
-        " caller that sends too many.",
-        "Callers learn when to retry. Either one tenant has used up its share"
+        " caller that sends too many calls.",
+        "The refusal tells callers when to retry. Either one tenant has used up its share"
         " (RATE_LIMITED), or the server is at capacity (RESOURCE_BUSY).",
     ),
     Rule(
@@ -96,23 +96,23 @@ RULES = (
         "warning",
         "The event loop is delayed by more than 100 ms at the 95th percentile: the CPU is"
         " too slow, or a call blocks the loop.",
-        "Every call of the process waits at least this long, and so do health probes.",
+        "Every call to the process waits at least this long, and so does every health probe.",
     ),
     Rule(
         "MemsvcBeforeTurnSlow",
         slowest("memsvc_call_duration_ms_bucket", 'tool="memory_before_turn"') + " > 300",
         "10m",
         "warning",
-        "memory_before_turn takes over 300 ms at the 95th percentile.",
-        "Agents wait for this call before each answer. Host hooks give up after 0.8 s and"
-        " continue without memory.",
+        "memory_before_turn takes more than 300 ms at the 95th percentile.",
+        "Agents wait for this call before each answer. Host hooks give up after 0.8 s, and"
+        " the agent continues without memory.",
     ),
     Rule(
         "MemsvcAfterTurnSlow",
         f"{slowest('mcp_memory_after_turn_duration_ms_bucket')} > 500",
         "10m",
         "warning",
-        "memory_after_turn takes over 500 ms at the 95th percentile.",
+        "memory_after_turn takes more than 500 ms at the 95th percentile.",
         "Turns are still stored. Host hooks give up after 0.8 s and store the turn later.",
     ),
     Rule(
@@ -121,17 +121,17 @@ RULES = (
         "0m",
         "warning",
         "Call records were lost because the database did not accept them in time.",
-        "The calls themselves succeeded. The call log has a gap, which also affects billing"
-        " and audits that use it.",
+        "The calls themselves succeeded. The call log has a gap, which also affects any"
+        " billing and audits based on it.",
     ),
     Rule(
         "MemsvcJobsFailed",
         "max(memsvc_jobs_failed) > 0",
         "10m",
         "warning",
-        "Jobs failed permanently. `memsvc jobs list --state failed` lists them.",
-        "These jobs are not retried automatically: summaries, embeddings or deletions are"
-        " missing until somebody retries or drops the jobs.",
+        "Jobs have failed permanently. `memsvc jobs list --state failed` lists them.",
+        "These jobs are not retried automatically: their summaries, embeddings or deletions"
+        " are missing until somebody retries or drops the jobs.",
     ),
     Rule(
         "MemsvcQueueStuck",
@@ -140,17 +140,18 @@ RULES = (
         "warning",
         "A job has been ready to run for 15 minutes. Check that a worker is running and"
         " that its model answers.",
-        "Background work is late: embeddings, summaries, deletions. Calls are answered as usual.",
+        "Background work (embeddings, summaries, deletions) is late. Calls are answered as usual.",
     ),
     Rule(
         "MemsvcChangesUnheard",
         "min(memsvc_changes_heard) == 0",
         "2m",
         "warning",
-        "A process does not receive notifications of changes. Behind a pooler, set"
-        " database.direct_url.",
-        "The process cannot listen to PostgreSQL. Subscribers are not notified, revoked"
-        " keys work until auth.cache_s has passed, and jobs only start after worker.poll_s.",
+        "A process is not receiving change notifications. If the database is behind a"
+        " pooler, set database.direct_url.",
+        "The process cannot listen for PostgreSQL notifications. Subscribers are not"
+        " notified, revoked keys work until auth.cache_s has passed, and jobs start only"
+        " when the queue is polled (worker.poll_s).",
     ),
     Rule(
         "MemsvcPoolExhausted",
@@ -158,17 +159,17 @@ RULES = (
         "10m",
         "warning",
         "A process has had no idle database connection for ten minutes.",
-        "Calls wait for a connection, and are refused if they would wait too long.",
+        "Calls wait for a connection, and are refused if they would have to wait too long.",
     ),
     Rule(
         "MemsvcModelRefused",
         "max(memsvc_model_refused) == 1",
         "5m",
         "critical",
-        "A model's endpoint rejects the key or the model. Work that needs it waits until"
-        " the settings are corrected.",
-        "Nothing is lost. Summaries, memories or vectors are late; if the embedder is"
-        " rejected, search uses words only.",
+        "A model endpoint rejects the API key or the model name. Work that needs the model"
+        " waits until the settings are corrected.",
+        "Nothing is lost. Summaries, memories or vectors are late; if it is the embedder"
+        " that is rejected, search uses words only.",
     ),
     Rule(
         "MemsvcModelFails",
@@ -176,17 +177,17 @@ RULES = (
         " sum(rate(memsvc_model_calls_total[15m])) > 0.2",
         "15m",
         "warning",
-        "One in five calls of the language model fails.",
-        "Jobs retry until they succeed, so their results are late.",
+        "One in five calls to the language model fails.",
+        "Jobs are retried until they succeed, so their results are late.",
     ),
     Rule(
         "MemsvcEmbedderFails",
         "sum(rate(memsvc_embedding_failures_total[15m])) > 0.1",
         "15m",
         "warning",
-        "The embedder fails; search uses words only.",
-        "Recall misses texts that say the same in other words. Texts get their vectors when"
-        " the embedder works again.",
+        "The embedder is failing, so search uses words only.",
+        "Recall misses texts that say the same thing in other words. Texts get their"
+        " vectors once the embedder works again.",
     ),
 )
 

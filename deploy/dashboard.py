@@ -49,22 +49,22 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Calls": (
         Panel(
             "Calls by tool",
-            "Calls per second. A tool appears with its first call.",
+            "Calls per second. A tool appears here after its first call.",
             "reqps",
             (rate("memsvc_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
             "Errors by code",
-            "Calls that failed. INTERNAL_ERROR is a fault in memsvc; the callers cause"
-            " errors about arguments.",
+            "Failed calls. INTERNAL_ERROR is a fault in memsvc; errors about arguments are"
+            " caused by the callers.",
             "reqps",
             (rate("memsvc_calls_total", "code", "{{code}}", ',status="error"'),),
             True,
         ),
         Panel(
             "Latency of all calls",
-            "From receiving a call to answering it, including waits for slots and locks.",
+            "Time from receiving a call to answering it, including waits for slots and locks.",
             "ms",
             tuple(quantile(share, "memsvc_call_duration_ms") for share in (0.5, 0.95, 0.99)),
         ),
@@ -79,39 +79,41 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Calls refused because of load",
-            "By reason: the caller's rate limit, or the server's slots and connections.",
+            "By reason: the caller's rate limit, or a lack of free slots or connections on"
+            " the server.",
             "reqps",
             (rate("memsvc_refused_total", "reason", "{{reason}}"),),
             stacked=True,
         ),
         Panel(
             "Event loop delay",
-            "If it exceeds 100 ms, the process needs more CPU or a call blocks the loop.",
+            "If this exceeds 100 ms, the process needs more CPU, or a call is blocking the loop.",
             "ms",
             tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Wait for a slot, p95",
-            "By lane, counting only calls that had to wait.",
+            "By lane; only calls that had to wait are counted.",
             "ms",
             (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),),
         ),
         Panel(
             "Slow calls",
-            "Calls slower than audit.slow_ms. The log shows where each spent its time.",
+            "Calls slower than audit.slow_ms. The log shows where each call spent its time.",
             "reqps",
             (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),),
             stacked=True,
         ),
         Panel(
             "Call rates exchanged with other replicas",
-            "Exchanges of call counts. While they fail, a caller can exceed its rate limit.",
+            "Exchanges of call counts between replicas. While they fail, a caller can"
+            " exceed its rate limit.",
             "ops",
             (rate("memsvc_rates_told_total", "status", "{{status}}"),),
         ),
         Panel(
             "Trace spans",
-            "Lost spans affect traces, not calls. Empty without tracing.",
+            "Lost spans affect traces, not calls. Empty if tracing is off.",
             "ops",
             (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),),
         ),
@@ -119,19 +121,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Turn memory": (
         Panel(
             "Turns",
-            "Conflicts are turn ids that were reused with other content: the client does"
-            " not keep its ids.",
+            "Conflicts are turn ids that were reused with different content, which means"
+            " that the client does not generate unique ids.",
             "reqps",
             (
                 rate("mcp_memory_before_turn_total", "status", "before, {{status}}"),
                 rate("mcp_memory_after_turn_total", "status", "after, {{status}}"),
                 rate(
-                    "mcp_memory_idempotency_conflicts_total", "job", "turn ids with another payload"
+                    "mcp_memory_idempotency_conflicts_total",
+                    "job",
+                    "turn ids with different content",
                 ),
             ),
         ),
         Panel(
-            "Latency of a turn, p95",
+            "Latency of turn calls, p95",
             "Agents wait for `before` at each prompt. Host hooks give up after 0.8 s.",
             "ms",
             (
@@ -146,20 +150,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts written by tier",
-            "L0 is permanent, L1 is kept for a day, L2 for a week.",
+            "L0 facts are permanent, L1 facts are kept for a day and L2 facts for a week.",
             "wps",
             (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),),
             stacked=True,
         ),
         Panel(
-            "Entries ranked by a recall",
-            "Number of entries that a search compared. It grows with what one user has said.",
+            "Entries ranked per recall",
+            "Number of entries that a search compared. It grows with the amount a user has said.",
             "short",
             tuple(quantile(share, "memsvc_recall_candidates") for share in (0.5, 0.95)),
         ),
         Panel(
             "Upkeep",
-            "Maintenance runs of sessions, and compactions of their context.",
+            "Maintenance runs on sessions, and compactions of their context.",
             "ops",
             (
                 rate("mcp_memory_maintenance_total", "status", "maintenance, {{status}}"),
@@ -176,37 +180,39 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Database": (
         Panel(
             "Connections",
-            "Database connections of all processes. Without idle ones for minutes, calls wait.",
+            "Database connections of all processes. If none is idle for minutes, calls have"
+            " to wait.",
             "short",
             (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle")),
         ),
         Panel(
             "Wait for a connection",
-            "If it is high, the pool is too small or the database too slow.",
+            "If this is high, the pool is too small or the database is too slow.",
             "ms",
             tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95)),
         ),
         Panel(
-            "Search index on disk",
-            "Including vectors, as last measured by a worker.",
+            "Size of the search index on disk",
+            "The size includes vectors. It was last measured by a worker.",
             "bytes",
             (gauge("memsvc_index_bytes", "index", "max"),),
         ),
         Panel(
-            "Entries of the search index",
-            "As estimated by the database.",
+            "Entries in the search index",
+            "The database's own estimate.",
             "short",
             (gauge("memsvc_index_entries", "entries", "max"),),
         ),
         Panel(
             "Wait for locks, p95",
-            "By kind. Calls that write the same session, project or document wait for each other.",
+            "By kind of lock. Calls that write to the same session, project or document"
+            " wait for each other.",
             "ms",
             (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),),
         ),
         Panel(
             "Round trips per transaction",
-            "Each round trip costs the network latency to the database once.",
+            "Each round trip adds the network latency to the database once.",
             "short",
             tuple(quantile(share, "memsvc_round_trips") for share in (0.5, 0.95)),
         ),
@@ -214,8 +220,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Jobs": (
         Panel(
             "Queue",
-            "Waiting jobs are background work after writes. Permanently failed jobs wait"
-            " until somebody retries or drops them.",
+            "Waiting jobs are background work after writes. Permanently failed jobs stay in"
+            " the queue until somebody retries or drops them.",
             "short",
             (
                 gauge("memsvc_jobs_waiting", "waiting", "max"),
@@ -223,9 +229,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Oldest job that could run",
-            "If it exceeds minutes, no worker runs, it has too few slots, or its model does"
-            " not answer.",
+            "Waiting time of the oldest runnable job",
+            "If this exceeds a few minutes, no worker is running, it has too few slots, or"
+            " its model does not answer.",
             "s",
             (gauge("memsvc_job_oldest_s", "waited", "max"),),
         ),
@@ -238,33 +244,34 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Duration by job, p95",
-            "Duration of one attempt. A job appears with its first run.",
+            "Duration of one attempt. A job appears here after its first run.",
             "ms",
             (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),),
         ),
     ),
     "Models": (
         Panel(
-            "Calls of the language model",
+            "Calls to the language model",
             "By purpose and outcome.",
             "reqps",
             (rate("memsvc_model_calls_total", "purpose, status", "{{purpose}} {{status}}"),),
         ),
         Panel(
             "Latency of the language model, p95",
-            "By purpose. Callers only wait for judgements and whiteboards.",
+            "By purpose. Callers wait only for judgements and whiteboards.",
             "ms",
             (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),),
         ),
         Panel(
             "Tokens",
-            "Tokens per second that the model reads and writes, which determine its cost.",
+            "Tokens per second that the model reads and writes; these determine its cost.",
             "short",
             (rate("memsvc_model_tokens_total", "direction", "{{direction}}"),),
         ),
         Panel(
-            "Calls of the embedder",
-            "Jobs embed documents, and calls embed questions. Failures by error code.",
+            "Calls to the embedder",
+            "Documents are embedded by jobs, and questions by calls. Failures are shown by"
+            " error code.",
             "reqps",
             (
                 rate("memsvc_embedding_calls_total", "kind, status", "{{kind}}, {{status}}"),
@@ -273,14 +280,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of the embedder, p95",
-            "A call that needs the vector of a question waits for it.",
+            "A call that needs the vector of a question waits for the embedder.",
             "ms",
             (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),),
         ),
         Panel(
             "Rejected by an endpoint",
-            "If it is above zero, a key or a model name is wrong, and work waits until the"
-            " settings are corrected.",
+            "If this is above zero, an API key or a model name is wrong, and work waits"
+            " until the settings are corrected.",
             "short",
             (
                 gauge("memsvc_model_refused", "rejected now"),
@@ -288,20 +295,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Calls of the reranker",
-            "If it fails, results keep their order.",
+            "Calls to the reranker",
+            "If the reranker fails, results keep their original order.",
             "reqps",
             (rate("memsvc_rerank_calls_total", "status", "{{status}}"),),
         ),
         Panel(
             "Latency of the reranker, p95",
-            "Recall waits for it.",
+            "Recall waits for the reranker.",
             "ms",
             (quantile(0.95, "memsvc_rerank_duration_ms"),),
         ),
         Panel(
             "Texts embedded",
-            "Texts that were embedded, and questions whose vector was cached.",
+            "Texts that were embedded, and questions whose vector was already cached.",
             "ops",
             (
                 rate("memsvc_embedding_texts_total", "job", "texts"),
@@ -310,8 +317,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts changed by a model",
-            "Outcomes of changes that a model proposed. Many unknown or unfit ones mean"
-            " that the model is too small.",
+            "Outcomes of changes that a model proposed. If many are unknown or unfit, the"
+            " model is too small.",
             "ops",
             (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),),
         ),
@@ -324,16 +331,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse")),
         ),
         Panel(
-            "Notifications of changes",
-            "0: a process does not receive changes made by others, and its subscribers are"
-            " not notified.",
+            "Change notifications",
+            "0 means that a process does not receive changes made by other processes, so"
+            " its subscribers are not notified.",
             "bool",
             (gauge("memsvc_changes_heard", "all processes", "min"),),
         ),
         Panel(
             "Call log",
             "Records waiting to be written, and records lost because the database did not"
-            " accept them.",
+            " accept them in time.",
             "short",
             (
                 gauge("memsvc_audit_backlog", "waiting"),

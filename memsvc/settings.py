@@ -196,7 +196,7 @@ class Settings(BaseSettings):
         WhiteboardOptions(), description="whiteboards: a page for each conversation"
     )
     knowledge: KnowledgeOptions = Field(
-        KnowledgeOptions(), description="knowledge of agents: blocks that fade unless they are used"
+        KnowledgeOptions(), description="agent knowledge: blocks that fade unless they are used"
     )
     notebook: NotebookOptions = Field(
         NotebookOptions(), description="the notebook: a tree of documents in each project"

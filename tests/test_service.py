@@ -157,11 +157,12 @@ def test_install_says_what_to_run_where_the_manager_does_not_answer(
     (home.parent / "bin/systemctl").write_text("#!/bin/sh\necho No bus >&2\nexit 1\n")
     told = service("install")
     assert (
-        "systemctl failed: No bus. Run this yourself:\n  systemctl --user daemon-reload\n" in told
+        "systemctl failed: No bus. Run this command yourself:\n  systemctl --user daemon-reload\n"
+        in told
     )
     assert "systemctl --user restart memsvc" in told
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "systemctl failed: not found. Run this yourself:" in service("install")
+    assert "systemctl failed: not found. Run this command yourself:" in service("install")
     assert "started" not in told
     service("status", status=1)
 
@@ -170,7 +171,7 @@ def test_install_leaves_the_unit_of_somebody_else(home: Path) -> None:
     (home / UNIT).parent.mkdir(parents=True)
     (home / UNIT).write_text("[Service]\nExecStart=mine\n")
     for command in ("install", "remove"):
-        assert "exists already" in service(command, status=1)
+        assert "already exists" in service(command, status=1)
     assert (home / UNIT).read_text() == "[Service]\nExecStart=mine\n"
 
 
@@ -179,7 +180,7 @@ def test_install_names_settings_of_the_environment_that_the_service_does_not_get
 ) -> None:
     variables = {"MEMSVC_LIMITS__CONNECTIONS_MAX": "7", "MEMSVC_API_KEY": "msk_secret"}
     told = service("install", **variables)
-    assert "Warning: MEMSVC_LIMITS__CONNECTIONS_MAX is set here" in told
+    assert "Warning: MEMSVC_LIMITS__CONNECTIONS_MAX is set in this shell" in told
     assert "MEMSVC_API_KEY" not in told
     assert "msk_secret" not in told + (home / UNIT).read_text()
 

@@ -35,7 +35,7 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]
 
 
 class ModelOptions(Options):
-    """Options of the language model; without one, rules find facts and write summaries."""
+    """Options of the language model; without one, built-in rules find facts and write summaries."""
 
     model: str = Field(
         "",
@@ -151,10 +151,14 @@ class EmbeddingOptions(Options):
         4, ge=0, le=20, description="retries when the endpoint is busy or unreachable"
     )
     document_prefix: str = Field(
-        "", max_length=1000, description="prefix of each stored text, such as `passage: `"
+        "",
+        max_length=1000,
+        description="prefix added to each stored text before embedding, such as `passage: `",
     )
     question_prefix: str = Field(
-        "", max_length=1000, description="prefix of each question, such as `query: `"
+        "",
+        max_length=1000,
+        description="prefix added to each question before embedding, such as `query: `",
     )
     folder: str = Field(
         "", description="folder of the local model, with tokenizer.json and model.onnx"

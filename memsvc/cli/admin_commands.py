@@ -42,17 +42,22 @@ def purge(
         str, Option(help="The project; * deletes a user's data in all projects.")
     ] = "",
     confirm: Annotated[
-        str, Option(help="Repeat the name of what will be deleted; --dry-run prints it.")
+        str,
+        Option(
+            help="Confirm by repeating the name of what will be deleted; --dry-run prints that"
+            " name."
+        ),
     ] = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Only count what would be deleted.")] = False,
     tenant: Annotated[
-        str | None, Option(help="The tenant, as 64 hexadecimal digits; no key is needed then.")
+        str | None,
+        Option(help="The tenant, as 64 hexadecimal digits; with this option, no key is needed."),
     ] = None,
     keys: Annotated[
         bool,
         Option(
             "--keys",
-            help="Also delete the tenant's API keys. Needs level tenant and --tenant.",
+            help="Also delete the tenant's API keys; needs the level tenant and --tenant.",
         ),
     ] = False,
     url: Url = None,
@@ -65,13 +70,13 @@ def purge(
     Everything derived from it is deleted too: past versions, index entries, facts and waiting jobs.
 
     Without --tenant, the command uses the key in MEMSVC_API_KEY, which needs the admin permission,
-    on a server or in the data folder. With --tenant, it works directly on the database. If it is
-    interrupted, run the same command again to finish it."""
+    on a server or in the data folder. With --tenant, it works directly on the database. If the
+    command is interrupted, run it again to finish the deletion."""
     project = project or (ALL if level == "tenant" else "")
     if not project:
         raise invalid(
-            "this level needs --project; --project '*' means all projects and is allowed"
-            " for a user only"
+            "this level needs --project; --project '*', which means all projects, is only"
+            " allowed for the level user"
         )
     if keys and (tenant is None or level != "tenant"):
         raise invalid(
@@ -91,7 +96,7 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
     yield f"{body['level']} {body['name']} in project {body['project']}"
     yield from (f"{table}\t{count}" for table, count in body["counts"].items())
     if body["dry_run"]:
-        yield f"nothing was deleted; to delete it, add --confirm '{body['name']}'"
+        yield f"nothing was deleted; to delete this data, add --confirm '{body['name']}'"
     else:
         note = ", resuming an interrupted purge" if body["resumed"] else ""
         yield f"complete: {body['purge_id']}, {body['started_at']} to {body['ended_at']}{note}"

@@ -53,12 +53,13 @@ async def export_archive(
     archive: Archive,
     project: OnlyProject = None,
     calls: Annotated[
-        bool, Option("--calls", help="Include the call log, for reading only.")
+        bool, Option("--calls", help="Include the call log; a restore ignores it.")
     ] = False,
     gzip: Annotated[
         bool,
         Option(
-            "--gzip", help="Compress the archive; implied by a file name that ends in .gz or .tgz."
+            "--gzip",
+            help="Compress the archive; this is the default if the file name ends in .gz or .tgz.",
         ),
     ] = False,
 ) -> CommandOutput:
@@ -95,7 +96,8 @@ async def restore_archive(
     call: RemoteTools,
     archive: Archive,
     into: Annotated[
-        str | None, Option(help="Restore the archive's only project under this name.")
+        str | None,
+        Option(help="For an archive with one project: restore that project under this name."),
     ] = None,
     check: Annotated[
         bool, Option("--check", help="Only report whether the archive could be restored.")
@@ -103,8 +105,8 @@ async def restore_archive(
 ) -> CommandOutput:
     """Restore an archive written by `memsvc export`, compressed or not, into empty projects.
 
-    The archive is restored completely or not at all, and the command can be repeated. The key needs
-    the admin permission."""
+    The archive is restored completely or not at all, so the command can safely be repeated. The key
+    needs the admin permission."""
     params = {"project": into or ALL_PROJECTS, "check": str(check).lower()}
     with _opened(archive) as file:
         headers = {"Content-Type": "application/x-tar"}
@@ -121,7 +123,7 @@ def _result_lines(body: dict[str, Any]) -> Iterable[str]:
     for one in body["projects"]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
         if not one["written"]:
-            what = "this archive was restored here before"
+            what = "this archive has already been restored here"
         elif one["occupied"]:
             what = (
                 "the archive is intact, but the project is not empty; choose another"

@@ -37,19 +37,21 @@ def audit(
     max_share: Annotated[
         float,
         Option(
-            min=0, max=1, help="Exit with code 1 if a larger share of entries than this is junk."
+            min=0, max=1, help="Exit with code 1 if more than this share of the entries is junk."
         ),
     ] = 1.0,
-    limit: Annotated[int, Option(min=0, help="Number of ids to list for each finding.")] = 10,
+    limit: Annotated[
+        int, Option(min=0, help="Number of ids to list for each kind of finding.")
+    ] = 10,
     show: Annotated[
-        bool, Option("--show", help="Also print their texts, with secrets masked.")
+        bool, Option("--show", help="Also print the texts of these entries, with secrets masked.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Count duplicates, echoes, secrets and outdated entries in this memory or in another's export.
 
-    Without a file, it reads the memory of the key in MEMSVC_API_KEY (also on a server), or of
-    --tenant in the data folder or database. A file needs neither."""
+    Without a file, the command audits the memory of the key in MEMSVC_API_KEY (also on a server),
+    or of --tenant in the data folder or database. To audit a file, neither is needed."""
     if export is not None:
         audit = Audit(keeps_texts=show)
         audit.add_all(exported_memories(local_bytes(export)))

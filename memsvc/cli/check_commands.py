@@ -124,7 +124,7 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
                 "disk",
                 free >= FREE_BYTES_MIN,
                 message,
-                "free some disk space, or set data_dir to another folder",
+                "free some disk space, or set data_dir to a folder on another disk",
             )
         )
     try:
@@ -156,13 +156,14 @@ async def _database(
         yield CheckResult(
             "database",
             True,
-            f"PostgreSQL {row['version']} ({kind}); row-level security applies to the role",
+            f"PostgreSQL {row['version']} ({kind}); row-level security applies to the"
+            " database role",
         )
         yield await _timeout_check(database)
         yield _pooler(database)
         yield await _listening(settings, url)
         revisions = Revisions.read_package()
-        message = f"at the newest revision, {revisions.head}"
+        message = f"the database is at the newest revision, {revisions.head}"
         yield CheckResult(
             "migrations",
             await is_schema_current(database, revisions),
@@ -195,13 +196,13 @@ async def _timeout_check(database: Database) -> CheckResult:
 def _pooler(database: Database) -> CheckResult:
     messages = {
         Pooler.NONE: "none in use",
-        Pooler.SUPPORTS_PREPARED: "in use, and supports prepared statements",
-        Pooler.WITHOUT_PREPARED: "in use, and does not support prepared statements",
+        Pooler.SUPPORTS_PREPARED: "in use; it supports prepared statements",
+        Pooler.WITHOUT_PREPARED: "in use; it does not support prepared statements",
     }
     note = (
         ""
         if database.prepared
-        else "; statements are not prepared, which costs one more round trip each"
+        else "; statements are not prepared, which costs one more round trip per statement"
     )
     return CheckResult("pooler", True, messages[database.pooler] + note)
 
@@ -218,7 +219,7 @@ async def _listening(settings: Settings, url: str) -> CheckResult:
             "check database.direct_url",
         )
     message = (
-        "a pooler in transaction mode blocks notifications of changes and new jobs"
+        "a pooler in transaction mode prevents notifications of changes and of new jobs"
         if is_shared
         else "received"
     )
@@ -274,16 +275,16 @@ async def _log(database: Database) -> CheckResult:
             "log archive", True, "PostgreSQL does not archive its log: see docs/backup.md"
         )
     until = (
-        "nothing archived yet"
+        "nothing has been archived yet"
         if row["at"] is None
         else f"last segment archived at {row['at']:%Y-%m-%d %H:%M:%SZ}"
     )
-    message = f"{until}; archiving the next segment fails" if row["failing"] else until
+    message = f"{until}; archiving of the next segment is failing" if row["failing"] else until
     return CheckResult(
         "log archive",
         not row["failing"],
         message,
-        "read PostgreSQL's log, and check that the archive folder exists and has free space",
+        "read the PostgreSQL log, and check that the archive folder exists and has free space",
     )
 
 
@@ -293,8 +294,8 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
     yield CheckResult(
         "model",
         not key_missing,
-        (model or "none: rules find facts and write summaries")
-        + (" has no key" if key_missing else ""),
+        (model or "none; built-in rules find facts and write summaries")
+        + (" has no API key" if key_missing else ""),
         "set model.api_key or the provider's environment variable",
     )
     try:
@@ -340,7 +341,7 @@ def _spool(hooks: HookFiles) -> CheckResult:
         "waiting turns",
         age_s < WAITING_S_MAX,
         f"{len(waiting)} waiting, the oldest for {age_s:.0f} s",
-        "the next prompt in a host sends them as soon as the server answers",
+        "they are sent at the next prompt in a host, as soon as the server answers",
     )
 
 
@@ -354,19 +355,21 @@ def _host_call(file: Path) -> CheckResult | tuple[str, dict[str, str]]:
         text = file.read_text("utf-8")
         entry = _server_entry(file, text)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "cannot be read"
-        return CheckResult(name, False, reason or "cannot be read", again)
+        reason = error.strerror if isinstance(error, OSError) else "the file cannot be read"
+        return CheckResult(name, False, reason or "the file cannot be read", again)
     if NAME not in text:
-        return CheckResult(name, False, "no longer contains anything of memsvc", again)
+        return CheckResult(
+            name, False, "the file no longer contains any memsvc configuration", again
+        )
     if entry is None:
-        return CheckResult(name, True, "contains the hooks or instructions")
+        return CheckResult(name, True, "the file contains the hooks or instructions")
     try:
         return _connection(entry)
     except KeyError as error:
         variable = error.args[0]
         if variable.startswith("input:"):
-            return CheckResult(name, True, "not tested: the host itself asks for the key")
-        advice = "set it in the environment in which the host starts"
+            return CheckResult(name, True, "not tested, because the host itself asks for the key")
+        advice = "set it in the environment in which the host is started"
         return CheckResult(name, False, f"{variable} is not set", advice)
 
 
@@ -455,7 +458,7 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
             await http.delete(url)
     whose = [headers[name] for name in WHOSE_HEADERS if name in headers]
     in_ms = (time.monotonic() - started) * 1000
-    return ", ".join([f"a call made as the host makes it took {in_ms:.0f} ms", *whose])
+    return ", ".join([f"a call like the host's own took {in_ms:.0f} ms", *whose])
 
 
 async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:

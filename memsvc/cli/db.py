@@ -39,17 +39,18 @@ def distribute(
         Option(
             min=1,
             max=1024,
-            help="Number of shards of each table; the default is the cluster's setting.",
+            help="Number of shards for each table; the default is the cluster's setting.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the statements without running them.")
+        bool, Option("--dry-run", help="Print the SQL statements without running them.")
     ] = False,
 ) -> None:
     """Distribute the tables of a migrated database over the nodes of its Citus cluster, by tenant.
 
     Run it as the database owner on the coordinator while servers and workers are stopped. Run it
-    again after each migration or an interruption: it only does what is left to do."""
+    again after each migration and after an interruption: it only does what has not been done yet.
+    """
     from memsvc.store import shard_setup  # noqa: PLC0415 - heavy, for this command alone
 
     def report(step: shard_setup.ShardStep) -> None:
@@ -61,10 +62,9 @@ def distribute(
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
             raise invalid(
-                "only the owner of the database can distribute it, on behalf of the"
-                " application's role",
-                recovery="set database.admin_url to the owner's DSN, and use the application's"
-                " role in database.url",
+                "only the owner of the database can distribute it for the application's role",
+                recovery="set database.admin_url to the owner's DSN, and database.url to a DSN"
+                " with the application's role",
             )
         asyncio.run(
             shard_setup.shard_all_tables(
@@ -74,7 +74,7 @@ def distribute(
 
 
 Folder = Annotated[
-    Path, Argument(help="The folder of backups, on another disk than the data folder.")
+    Path, Argument(help="The folder for backups, on a different disk from the data folder.")
 ]
 BYTES_PER_MB: Final = 2**20
 
@@ -99,19 +99,23 @@ def _checked_embedded(settings: Settings) -> Settings:
 def archive(
     settings: Settings,
     folder: Annotated[
-        Path | None, Argument(help="A new folder, on another disk than the data folder.")
+        Path | None, Argument(help="A new folder, on a different disk from the data folder.")
     ] = None,
     off: Annotated[
-        bool, Option("--off", help="Stop archiving the log; archived segments are kept.")
+        bool,
+        Option(
+            "--off", help="Stop archiving the log; segments that are already archived are kept."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Archive the log of the embedded PostgreSQL from now on, and take a first backup.
 
-    Any later point in time can then be restored. This is a property of the data folder and applies
-    to every memsvc that serves from it. Running servers pause for about a second."""
+    The database can then be restored to any later point in time. The setting belongs to the data
+    folder and applies to every memsvc server that uses it. Running servers pause for about a
+    second."""
     if off == (folder is not None):
-        raise invalid("name a folder, or pass --off")
+        raise invalid("name a folder, or pass --off to stop archiving")
     if folder is None:
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
@@ -131,7 +135,11 @@ def backup(
     settings: Settings,
     folder: Folder,
     keep: Annotated[
-        int | None, Option(min=1, help="Delete all but this many of the latest backups afterwards.")
+        int | None,
+        Option(
+            min=1,
+            help="Keep this many of the latest backups, and delete all older ones afterwards.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -180,8 +188,8 @@ def restore(
 ) -> None:
     """Restore a backup into an empty data folder, as of a point in time.
 
-    The database then holds everything committed before that time and nothing after it. Start memsvc
-    on the data folder next."""
+    The restored database contains everything committed before that time and nothing after it. To
+    use it, start memsvc with the new data folder."""
     timestamp = parse_timestamp(at, "--at")
     used = _backups(folder, settings).restore(timestamp)
     if at:
@@ -190,7 +198,7 @@ def restore(
         summary = f"restored to the end of the archived log, {until.isoformat()}"
     else:
         summary = "restored as of the backup"
-    hint = "its log is not archived: run `memsvc db archive` with a new folder"
+    hint = "the log of this database is not archived: run `memsvc db archive` with a new folder"
     body = {"backup": str(used.folder), "at": timestamp}
     show(
         CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]),
@@ -230,7 +238,7 @@ def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
         if until is None:
             status = "can be restored as it is"
         elif one.missing:
-            status = f"{one.missing} segments of the log after it are missing"
+            status = f"{one.missing} of the log segments after it are missing"
         else:
             status = (
                 "can be restored to any time until"

@@ -107,41 +107,43 @@ DESCRIPTIONS: Final[dict[Code, str]] = {
         "an argument is missing, unknown, out of bounds or of the wrong type; the message names it"
     ),
     Code.INVALID_PATH: "the path or project name is not valid",
-    Code.INVALID_OFFSET: "the offset, length or write mode does not fit the file, or would split a character",
+    Code.INVALID_OFFSET: (
+        "the offset, length or write mode does not suit the file, or would split a character"
+    ),
     Code.INVALID_QUERY: "the query or content encoding is unknown",
     Code.INVALID_CONTENT: (
         "the content does not match its encoding, or its links do not form a tree of documents"
     ),
     Code.NOT_FOUND: "the file, directory, document or tool does not exist, or belongs to somebody else",
     Code.ALREADY_EXISTS: "the file already exists",
-    Code.IS_DIRECTORY: "the path is a directory",
+    Code.IS_DIRECTORY: "the path refers to a directory",
     Code.NOT_DIRECTORY: "a parent of the path is a file",
     Code.NOT_EMPTY: (
-        "the directory is not empty (`recursive` deletes its contents too), or a notebook"
-        " exists already"
+        "the directory is not empty (`recursive` deletes its contents too), or the project"
+        " already has a notebook"
     ),
     Code.PERMISSION_DENIED: (
-        "the key is missing or invalid (HTTP 401), the key lacks a permission, or the file"
-        " is written by memory itself"
+        "the key is missing or invalid (HTTP 401), the key lacks a permission, or only"
+        " memory itself may write the file"
     ),
     Code.PAYLOAD_TOO_LARGE: "the request, the content or the file would exceed its size limit",
     Code.QUOTA_EXCEEDED: "the project's files, or the data stored for a user, would exceed their quota",
-    Code.RATE_LIMITED: "too many calls; wait `retry_after_s`",
+    Code.RATE_LIMITED: "too many calls; wait for `retry_after_s` seconds before the next one",
     Code.RESOURCE_BUSY: (
-        "another call is writing the same object, or the server is at capacity (HTTP 503);"
-        " send the same call again"
+        "another call is writing to the same object, or the server is at capacity (HTTP"
+        " 503); send the same call again"
     ),
-    Code.SECRET_REFUSED: "the content has a secret, which `policy.secrets` refuses to store",
-    Code.CONFLICT: "this turn id is already stored with different content",
+    Code.SECRET_REFUSED: "the content contains a secret, which `policy.secrets` does not allow to be stored",
+    Code.CONFLICT: "a turn with this id is already stored with different content",
     Code.VERSION_CONFLICT: "the file or document has changed since the expected version; read it again",
-    Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",
+    Code.PRECONDITION_REQUIRED: "the call must state a precondition, such as `expected_version`",
     Code.NOT_ACCEPTED: "the user was asked to confirm, and declined or did not answer in time",
     Code.UNAVAILABLE: (
-        "the database or the model cannot be reached at the moment; nothing was stored"
-        " partially; `retryable` is false where the model's endpoint rejects the key or the"
-        " request, and where the call may have been done already"
+        "the database or the model cannot be reached at the moment; nothing was partially"
+        " stored; `retryable` is false if the model's endpoint rejected the key or the"
+        " request, or if the call may already have taken effect"
     ),
-    Code.INTERNAL_ERROR: "a fault in memsvc; the request id identifies it in the log",
+    Code.INTERNAL_ERROR: "a fault in memsvc; use the request id to find it in the log",
 }
 
 
@@ -361,7 +363,7 @@ def _rest_row(method: str, path: str, operation: Mapping[str, Any], tools: Conta
     schema = content.get("application/json", {}).get("schema", {})
     body = ", ".join(f"`{name}`" for name in schema.get("properties", {}))
     if content and not schema:
-        body = "the bytes"
+        body = "the file's bytes"
     tool = re.sub(r"_\d+$", "", operation["operationId"])
     summary = operation["summary"]
     link = f"[{summary}](tools.md#{tool})" if tool in tools else summary
@@ -392,7 +394,8 @@ def _tool(tool: Tool, arguments: Mapping[str, str], results: Mapping[str, str]) 
     yield f"## {tool.name}\n"
     yield f"{tool.description}\n"
     yield (
-        f"Needs `{tool.permission.value}`;{' administrative,' if tool.is_admin else ''}"
+        f"Needs the `{tool.permission.value}`"
+        f" permission;{' administrative,' if tool.is_admin else ''}"
         f" {', '.join(hints) or 'neither read-only nor idempotent'}.{_answer_note(tool)}\n"
     )
     yield from _members("Arguments", arguments_of(tool), arguments)
@@ -408,9 +411,11 @@ def _members(title: str, lines: Mapping[str, str], shared: Mapping[str, str]) ->
 
 def _answer_note(tool: Tool) -> str:
     """Return a note on how a tool answers over MCP, where it differs from all others."""
-    text = "" if tool.text_member is None else f" The text is `{tool.text_member}` alone."
+    text = (
+        "" if tool.text_member is None else f" The text content contains only `{tool.text_member}`."
+    )
     return text + (
-        " Over MCP, an error is a JSON-RPC error with the body as its data."
+        " Over MCP, an error is a JSON-RPC error with this body as its data."
         if tool.protocol_errors
         else ""
     )

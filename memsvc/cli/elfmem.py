@@ -32,7 +32,9 @@ from memsvc.styles.knowledge.guide import guide as documentation
 from memsvc.styles.knowledge.guide import is_operation
 from memsvc.variables import URL_VARIABLE
 
-Db = Annotated[str | None, Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
+Db = Annotated[
+    str | None, Option("--db", envvar="ELFMEM_DB", help="Folder that contains the data.")
+]
 Config = Annotated[
     Path | None, Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
 ]
@@ -83,11 +85,11 @@ async def outcome(
 
 def guide(
     method: Annotated[
-        str | None, Argument(help="The name of an operation; without it, the overview is shown.")
+        str | None, Argument(help="The name of an operation; if omitted, an overview is shown.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the documentation of an operation, or the overview; needs no database."""
+    """Show the documentation of an operation, or an overview; needs no database."""
     if method is not None and not is_operation(method):
         raise typer.BadParameter(documentation(method), param_hint="METHOD")
     card = documentation(method)
@@ -130,7 +132,7 @@ def _blocks(none: str) -> Lines:
 recall = tool_command(
     "elfmem_recall",
     "Retrieve relevant knowledge, rendered for prompt injection.",
-    argument("query", "The topic; without it, the most important blocks are returned."),
+    argument("query", "The topic; if omitted, the most important blocks are returned."),
     option(
         "top_k", "Maximum number of blocks; the default is 5, or all guaranteed blocks.", int, min=1
     ),
@@ -168,8 +170,8 @@ GROUP: Final = {
     "ls": tool_command(
         "elfmem_ls",
         "List active blocks.",
-        option("tag", "Only blocks with this tag."),
-        option("category", "Only blocks of this category."),
+        option("tag", "List only blocks with this tag."),
+        option("category", "List only blocks in this category."),
         option("limit", "Maximum number of blocks.", int, 50, min=1),
         lines=_blocks("No active blocks match."),
     ),
@@ -184,7 +186,7 @@ GROUP: Final = {
         "elfmem_connect",
         "Connect two blocks.",
         *EDGE,
-        option("relation", "How the source relates to the target."),
+        option("relation", "How the source block relates to the target block."),
         option("note", "Why."),
         lines=text("summary"),
     ),

@@ -34,7 +34,9 @@ FILE: Final = argument("path", PATH_HELP)
 async def ls(
     call: RemoteTools,
     path: Annotated[str, Argument(help="A directory or file.")] = "/",
-    depth: Annotated[int, Option(min=0, max=64, help="Levels to list; 0 is the path itself.")] = 1,
+    depth: Annotated[
+        int, Option(min=0, max=64, help="Number of levels to list; 0 lists only the path itself.")
+    ] = 1,
     summaries: Annotated[bool, Option("--summaries", help="Print a summary of each file.")] = False,
 ) -> CommandOutput:
     """List a directory: type, size in bytes, modification time and path of each entry."""
@@ -71,12 +73,16 @@ async def put(
     call: RemoteTools,
     source: Annotated[str, Argument(help=f"A local file{OR_STDIN}")],
     path: FilePath,
-    append: Annotated[bool, Option("--append", help="Append to the file.")] = False,
-    create_only: Annotated[bool, Option("--create-only", help="Fail if the file exists.")] = False,
+    append: Annotated[
+        bool, Option("--append", help="Append to the file instead of replacing it.")
+    ] = False,
+    create_only: Annotated[
+        bool, Option("--create-only", help="Fail if the file already exists.")
+    ] = False,
 ) -> CommandOutput:
     """Write a local file, or standard input, to a path.
 
-    The arguments may be swapped if only the second one is a local file or -."""
+    The arguments may be given in either order if only the second one is a local file or -."""
     if not _is_local(source) and _is_local(path):
         source, path = path, source
     content = local_bytes(Path(source))
@@ -130,9 +136,9 @@ commands = command_group(
         ),
         "search": tool_command(
             "file_search",
-            "Find passages of files by words and by meaning.",
-            argument("query", "Words, or a question."),
-            option("path", "Only in this directory or file.", to="path_prefix"),
+            "Find passages in files by words and by meaning.",
+            argument("query", "Words to search for, or a question."),
+            option("path", "Search only this directory or file.", to="path_prefix"),
             option("limit", "Maximum number of passages.", int, min=1),
             lines=rows("chunks", "score", "file_path", "chunk_content"),
         ),

@@ -25,19 +25,19 @@ FOLDER_KEY = Path(".memsvc/api-key")
 
 
 def hook(
-    event: Annotated[str, Argument(help="session-start, prompt, stop or pre-compact.")],
+    event: Annotated[str, Argument(help="The hook: session-start, prompt, stop or pre-compact.")],
     host: Annotated[
-        str, Option(help="claude-code, codex, cursor, gemini or opencode.")
+        str, Option(help="The host: claude-code, codex, cursor, gemini or opencode.")
     ] = "claude-code",
 ) -> None:
-    """Answer a host's hook, which sends JSON on standard input. Never fails."""
+    """Answer a hook of a host, which sends JSON on standard input. Never fails."""
     run_hook(event, host)
 
 
 def install(
     host: Annotated[HostName, Argument(help="The host to connect.")],
     scope: Annotated[
-        Scope, Option(help="user: for all of your work; project: for this folder.")
+        Scope, Option(help="user: for all your work; project: only for this folder.")
     ] = "user",
     url: Annotated[
         str | None, Option(envvar=URL_VARIABLE, help="URL of the running server.")
@@ -47,28 +47,29 @@ def install(
         Option(
             envvar=KEY_VARIABLE,
             show_envvar=True,
-            help="API key of the server; it is never printed.",
+            help="API key for the server; it is never printed.",
         ),
     ] = None,
     user: Annotated[
         str | None,
         Option(
             envvar=USER_VARIABLE,
-            help="The user whose memory it is; the default is the name of your account.",
+            help="The user to whom the memory belongs; the default is your account name.",
         ),
     ] = None,
     project: Annotated[
         str | None,
         Option(
             envvar=PROJECT_VARIABLE,
-            help="The project; the default is one project for each repository.",
+            help="The project; by default, each repository has its own.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list the files that would change.")
+        bool, Option("--dry-run", help="List the files that would change, without changing them.")
     ] = False,
     remove: Annotated[
-        bool, Option("--remove", help="Remove everything that install added, and nothing else.")
+        bool,
+        Option("--remove", help="Remove everything that `memsvc install` added, and nothing else."),
     ] = False,
 ) -> None:
     """Connect a host to memsvc and add hooks or instructions to its configuration."""
@@ -106,14 +107,20 @@ def _print_updates(updates: list[FileUpdate], key: str, *, dry_run: bool) -> Non
     for update in updates:
         file, before, after, _ = update
         state = "unchanged" if before == after else "removed" if after is None else "written"
-        private = "; it contains the key, so only you can read it now" * exposes_key(update, key)
+        private = "; it contains the key, so it is now readable only by you" * exposes_key(
+            update, key
+        )
         print(f"{state}{' (dry run)' if dry_run else ''}: {file}{private}")
 
 
 def _print_next(host: HostName, settings: HookSettings) -> None:
     """Say whose memory it is, where it can be seen, and what to do next."""
     here = settings.project or project_of(str(Path.cwd()))
-    each = "" if settings.project else " (one project for each repository; this is the current one)"
+    each = (
+        ""
+        if settings.project
+        else " (each repository has its own project; this is the current one)"
+    )
     print(f"memory of: user {settings.user}, project {here}{each}")
     print(f"console: {settings.url}{CONSOLE_PATH}")
     if host in NOTES:

@@ -80,13 +80,13 @@ class SessionDirectory:
         for entry in sorted(os.scandir(directory), key=lambda one: one.name):
             name = Path(entry.path).relative_to(self.path).as_posix()
             if entry.is_symlink():
-                self.ignored[name] = "a symbolic link"
+                self.ignored[name] = "it is a symbolic link"
             elif entry.is_dir(follow_symlinks=False):
                 yield from self._files(Path(entry.path))
             elif not entry.is_file(follow_symlinks=False):
-                self.ignored[name] = "not a file"
+                self.ignored[name] = "it is not a regular file"
             elif entry.stat(follow_symlinks=False).st_size > FILE_BYTES_MAX:
-                self.ignored[name] = f"larger than {FILE_BYTES_MAX} bytes"
+                self.ignored[name] = f"it is larger than {FILE_BYTES_MAX} bytes"
             else:
                 yield Path(entry.path)
 
@@ -102,9 +102,9 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
         raise invalid(
             f"{root} {what}: import needs the folder of sessions that a client-side SDK"
             " wrote (it contains memory/), or the folder of one session",
-            recovery="to restore an archive of `memsvc export`, use `memsvc restore FILE`;"
-            " `memsvc audit FILE` reads exports of mem0 and server-memory, which cannot"
-            " be imported",
+            recovery="to restore an archive written by `memsvc export`, use `memsvc restore"
+            " FILE`; exports of mem0 and server-memory cannot be imported, but `memsvc"
+            " audit FILE` reads them",
         )
     inner = root / "memory"
     if inner.is_dir() and not inner.is_symlink():
@@ -118,7 +118,7 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     ]
     if not found:
         raise invalid(
-            "the folder does not contain a session",
+            "the folder does not contain any sessions",
             recovery="name the folder that contains memory/, or the folder of one session",
         )
     return found
@@ -128,8 +128,8 @@ def session_name(name: str) -> str:
     """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
-        raise invalid_path("the name of a session's folder is not a valid session id")
-    return check_identifier(session, "the name of a session's folder")
+        raise invalid_path("the folder name of a session is not a valid session id")
+    return check_identifier(session, "the folder name of a session")
 
 
 def _is_session(directory: Path) -> bool:
@@ -158,23 +158,27 @@ def import_folder(
         Path, Argument(help="A folder that contains memory/, or the folder of one session.")
     ],
     project: Project = DEFAULT_PROJECT,
-    session: Annotated[str | None, Option(help="The id to give to a single session.")] = None,
+    session: Annotated[
+        str | None, Option(help="The id under which to import a single session.")
+    ] = None,
     tenant: Owner = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only report what would be imported.")
+        bool, Option("--dry-run", help="Report what would be imported, without importing it.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Import sessions that a client-side SDK stored as folders. Run it again to resume.
 
-    FOLDER is a folder written by such an SDK, not a file: `memsvc restore` reads archives of
-    `memsvc export`, and `memsvc audit` reads exports of mem0 and server-memory.
+    FOLDER is a folder written by such an SDK, not a file. To restore an archive written by `memsvc
+    export`, use `memsvc restore`; to read exports of mem0 and server-memory, `memsvc audit`.
 
     The sessions are imported into the memory of the key in MEMSVC_API_KEY (also on a server), or of
     --tenant in the data folder or database."""
     found = find_sessions(folder)
     if session is not None and len(found) > 1:
-        raise invalid("--session can only name a single session, and this folder contains several")
+        raise invalid(
+            "--session needs a folder with a single session, but this folder contains several"
+        )
     names = (
         [check_identifier(session, "--session")]
         if session is not None
@@ -284,7 +288,7 @@ def _print_report(
             )
         for file, why in [
             *ignored[name].items(),
-            *((file, "not a file of a session") for file in one["unknown_files"]),
+            *((file, "it does not belong to a session") for file in one["unknown_files"]),
         ]:
             print(f"{name}: skipped {file}: {why}", file=sys.stderr)
     print(f"sessions\t{len(done)}")
@@ -312,7 +316,7 @@ def shadow_report(
         except MemsvcError as error:
             if error.code is Code.NOT_FOUND:
                 raise not_found(
-                    "this server does not compare turns",
+                    "this server does not compare turns with a client's own memory",
                     recovery="enable settings.mcp.memory.shadow.enabled on the server",
                 ) from error
             raise

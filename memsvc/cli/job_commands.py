@@ -29,9 +29,10 @@ COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "que
 @using_place
 def list_jobs(
     place: CommandPlace,
-    state: Annotated[JobState | None, Option(help="Only jobs in this state.")] = None,
+    state: Annotated[JobState | None, Option(help="List only jobs in this state.")] = None,
     tenant: Annotated[
-        str | None, Option(help="Only jobs of this tenant; needs the database, but no key.")
+        str | None,
+        Option(help="List only jobs of this tenant; needs access to the database, but no key."),
     ] = None,
     limit: Annotated[
         int, Option(min=1, max=100_000, help="Maximum number of jobs; a server lists at most 500.")

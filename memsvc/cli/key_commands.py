@@ -44,13 +44,14 @@ def create_key(
     tenant: Annotated[
         str | None,
         Option(
-            help="The tenant whose data the key opens (data folder or database only). The default"
-            " is a new, empty tenant, or on a server the tenant of MEMSVC_API_KEY."
+            help="The tenant whose data the key can access (only with the data folder or the"
+            " database). The default is a new, empty tenant; on a server, it is the"
+            " tenant of MEMSVC_API_KEY."
         ),
     ] = None,
     permission: Annotated[
         list[Permission] | None,
-        Option(help="A permission of the key; repeatable. The default is all."),
+        Option(help="A permission of the key; repeatable. By default, the key has all."),
     ] = None,
     project: Annotated[
         list[str] | None, Option(help="Restrict the key to this project; repeatable.")
@@ -59,24 +60,26 @@ def create_key(
         list[str] | None, Option(help="Hide this tool from the key; repeatable.")
     ] = None,
     toolset: Annotated[
-        list[str] | None, Option(help="A toolset that the key's clients list; repeatable.")
+        list[str] | None, Option(help="A toolset to list for clients that use the key; repeatable.")
     ] = None,
     user: Annotated[
-        str, Option(help="Bind the key to this user: its calls cannot name another user.")
+        str, Option(help="Bind the key to this user, so that its calls cannot name another user.")
     ] = "",
     expires_days: Annotated[
-        int | None, Option(min=1, max=36500, help="Days until the key expires.")
+        int | None, Option(min=1, max=36500, help="Number of days after which the key expires.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a key and print it once, together with the tenant whose data it opens."""
+    """Create a key and print it once, together with the tenant whose data it can access."""
     now = SystemClock().now()
     toolsets = parse_toolsets(toolset or ())
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     if place.server:
         if tenant is not None:
             recovery = "omit --tenant, or use the data folder with --data-dir or --config"
-            raise invalid("a server only creates keys for its caller's tenant", recovery=recovery)
+            raise invalid(
+                "a server creates keys only for the tenant of its caller", recovery=recovery
+            )
         options: dict[str, Any] = {
             "permissions": permission,
             "projects": project,
@@ -127,7 +130,7 @@ def revoke_key(
     even_last: Annotated[
         bool,
         Option(
-            help="On a server: also revoke the last permanent key that can manage the"
+            help="On a server: revoke the key even if no other permanent key can manage the"
             " tenant's keys."
         ),
     ] = False,
@@ -151,7 +154,7 @@ def rotate_key(
     place: CommandPlace,
     key_id: UUID,
     overlap_hours: Annotated[
-        float, Option(min=0, max=8760, help="How long the old key stays valid.")
+        float, Option(min=0, max=8760, help="How long the old key remains valid.")
     ] = 24.0,
     as_json: Json = False,
 ) -> None:
@@ -181,13 +184,13 @@ def bind_key(
 ) -> None:
     """Bind a key to the data of an existing tenant; without --tenant, ask for a key of open mode.
 
-    This works on the data folder or the configured database, not through a server."""
+    This command works on the data folder or the configured database, not through a server."""
     if tenant:
         owner = tenant_of(tenant)
     else:
         owner = keys.hash_key(prompt("The key used in open mode", hide_input=True).strip())
     key = with_database(settings, lambda database: keys.set_tenant(database, key_id, owner))
-    line = f"{key.key_id} ({key.label}) now opens the data of tenant {key.tenant.hex()}"
+    line = f"{key.key_id} ({key.label}) can now access the data of tenant {key.tenant.hex()}"
     show(CommandOutput({"key": _row(key, SystemClock().now())}, [line]), as_json=as_json)
 
 
@@ -229,7 +232,7 @@ def _show_new(
     lines = [
         f"key     {created['text']}",
         f"key id  {key['key_id']}",
-        f"tenant  {key['tenant']}, whose data it opens",
+        f"tenant  {key['tenant']}, whose data the key can access",
         _made_in(place),
     ]
     show(CommandOutput(created, [*lines, *more_lines]), as_json=as_json)

@@ -54,7 +54,7 @@ COMMANDS: Final = {
     ),
     "doctor": (
         "check_commands:doctor",
-        "Check a running server and its hosts, or the local database and models.",
+        "Check a running server and the hosts connected to it, or the local database and models.",
     ),
     "embeddings": ("model_commands:embeddings", "Turn search by meaning on or off."),
     "reranker": (
@@ -107,7 +107,7 @@ COMMANDS: Final = {
     ),
     "hook": (
         "host_commands:hook",
-        "Answer a host's hook, which sends JSON on standard input. Never fails.",
+        "Answer a hook of a host, which sends JSON on standard input. Never fails.",
     ),
     "remember": ("elfmem:remember", "Store knowledge for future retrieval."),
     "recall": (
@@ -125,7 +125,7 @@ COMMANDS: Final = {
     ),
     "guide": (
         "elfmem:guide",
-        "Show the documentation of an operation, or the overview; needs no database.",
+        "Show the documentation of an operation, or an overview; needs no database.",
     ),
     "knowledge": (
         "elfmem:knowledge",

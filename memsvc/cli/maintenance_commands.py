@@ -36,14 +36,22 @@ MAINTENANCE = "memory_run_maintenance"
 def maintain(
     place: CommandPlace,
     project: OnlyProject = None,
-    session: Annotated[str | None, Option(help="Only this session; needs --project.")] = None,
+    session: Annotated[
+        str | None, Option(help="Maintain only this session; needs --project.")
+    ] = None,
     tenant: Owner = None,
-    all_tenants: Annotated[bool, Option("--all", help="The memory of all tenants.")] = False,
+    all_tenants: Annotated[
+        bool, Option("--all", help="Maintain the memory of all tenants.")
+    ] = False,
     check: Annotated[
-        bool, Option("--check", help="Only compare; exit with code 1 if anything differs.")
+        bool, Option("--check", help="Only compare; exit with code 1 if there are any differences.")
     ] = False,
     rebuild: Annotated[
-        bool, Option("--rebuild", help="First repair whatever differs from the files.")
+        bool,
+        Option(
+            "--rebuild",
+            help="Before maintenance, repair any derived data that differs from the files.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -53,11 +61,14 @@ def maintain(
     --all need the data folder or the database. There, the memory belongs to --tenant or to the key;
     the command asks for the key if the variable is not set."""
     if check and rebuild:
-        raise invalid("--check changes nothing and --rebuild repairs: choose one of them")
+        raise invalid(
+            "--check and --rebuild exclude each other: --check changes nothing, and"
+            " --rebuild repairs"
+        )
     if session is not None and project is None:
         raise invalid("--session needs --project")
     if all_tenants and tenant is not None:
-        raise invalid("--all includes every tenant: omit --tenant")
+        raise invalid("--all covers every tenant, so --tenant cannot be used with it")
     if place.server and not (check or rebuild or all_tenants or tenant is not None):
         target = CommandTarget(place.server, project or ALL_PROJECTS)
         done = asyncio.run(run_calls(target, partial(_maintain_by_tools, session=session)))
@@ -67,7 +78,7 @@ def maintain(
         )
     if not done and not all_tenants:
         raise not_found(
-            "nothing is stored here for this key",
+            "this data folder or database has nothing stored for this key",
             recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
         )
     difference_count = sum(sum(one["differences"].values()) for one in done)
@@ -206,9 +217,9 @@ def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> 
         nothing = (
             "everything matches the files"
             if check
-            else "nothing to rebuild or maintain"
+            else "there was nothing to rebuild or maintain"
             if rebuild
-            else "nothing to do"
+            else "there was nothing to do"
         )
         print(
             f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']}"

@@ -50,13 +50,13 @@ RERANK_DEFAULTS: Final = {
     "model": "rerank-v3.5",
     "api_key": "env:CO_API_KEY",
 }
-RESTART: Final = "Restart running servers: they read the settings only when they start."
+RESTART: Final = "Restart running servers: they read their settings only at startup."
 
 Model = Annotated[str | None, Option(help="Name of the model at the endpoint.")]
 KeyVariable = Annotated[
-    str | None, Option("--key-env", help="Environment variable that contains the key.")
+    str | None, Option("--key-env", help="Environment variable that contains the API key.")
 ]
-KeyFile = Annotated[Path | None, Option(help="File that contains the key.")]
+KeyFile = Annotated[Path | None, Option(help="File that contains the API key.")]
 
 
 def use_embeddings(
@@ -66,7 +66,8 @@ def use_embeddings(
     ],
     model: Model = None,
     dimensions: Annotated[
-        int | None, Option(min=1, help="Length of a vector; the default is the model's own.")
+        int | None,
+        Option(min=1, help="Length of each vector; the default is the model's own length."),
     ] = None,
     key_variable: KeyVariable = None,
     key_file: KeyFile = None,
@@ -75,9 +76,9 @@ def use_embeddings(
 ) -> None:
     """Test a model, write it to the settings, and embed the stored texts.
 
-    An endpoint receives every stored text; before this command nothing is sent to it. The bundled
-    encoder runs in the server and sends nothing. Run the command again to resume. Nothing is
-    written if the model does not answer correctly."""
+    An endpoint receives every stored text; without this command, nothing is sent to it. The bundled
+    encoder runs inside the server and sends nothing. If the command is interrupted, run it again to
+    resume. The settings are only written if the model answers correctly."""
     options = new_settings_option(config, data_dir).embeddings
     chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
     is_url = source.startswith(("http://", "https://"))
@@ -85,7 +86,7 @@ def use_embeddings(
         chosen |= {"provider": BUNDLED}
     elif source in PROVIDERS or is_url:
         if is_url and model is None:
-            raise invalid("an endpoint given by its URL needs --model")
+            raise invalid("an endpoint that is given as a URL also needs --model")
         defaults = PROVIDERS.get(
             source, {"base_url": source.rstrip("/").removesuffix("/embeddings")}
         )
@@ -93,7 +94,9 @@ def use_embeddings(
         chosen |= defaults if model == defaults.get("model") else _without_prefixes(defaults)
         chosen |= {"provider": "openai", "model": model}
     elif not Path(source).is_dir():
-        raise invalid(f"{source} is not bundled, openai, ollama, a URL or a folder")
+        raise invalid(
+            f"{source} is not a source of vectors: use bundled, openai, ollama, a URL or a folder"
+        )
     else:
         chosen |= {"provider": "local", "folder": str(Path(source).absolute())}
     if options.api_key and _same(options, chosen, "provider", "base_url"):
@@ -105,7 +108,7 @@ def use_embeddings(
     with _updated_settings(EMBEDDINGS, values, config, data_dir) as (settings, write):
         print(f"embeddings: {asyncio.run(_check_embedder(settings.embeddings))}")
         with_database(settings, lambda database: _embed(database, settings.embeddings, write))
-    print(f"Search and recall now use words and meaning. {RESTART}")
+    print(f"Search and recall now use both words and meaning. {RESTART}")
 
 
 def _same(options: EmbeddingOptions, chosen: Mapping[str, Any], *names: str) -> bool:
@@ -134,7 +137,7 @@ def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
 
 def use_reranker(
     source: Annotated[
-        str, Argument(metavar="cohere|URL", help="An endpoint with Cohere's rerank API.")
+        str, Argument(metavar="cohere|URL", help="An endpoint that offers Cohere's rerank API.")
     ],
     model: Model = None,
     key_variable: KeyVariable = None,
@@ -144,15 +147,15 @@ def use_reranker(
 ) -> None:
     """Test a model that reorders search results, and write it to the settings.
 
-    The endpoint receives each question of file_search with the passages found for it."""
+    The endpoint receives each question asked with file_search and the passages found for it."""
     values = RERANK_DEFAULTS if source == "cohere" else {"endpoint": source, "api_key": ""}
     values = {**values, **({"model": model} if model else {}), **_key(key_variable, key_file)}
     with _updated_settings(RERANK, values, config, data_dir) as (settings, write):
         print(f"reranker: {asyncio.run(check_reranker(settings.rerank))}")
         write()
     print(
-        f"It now reorders the results of file_search, within {settings.rerank.timeout_ms}"
-        f" ms. {RESTART}"
+        "It now reorders the results of file_search, for which it has"
+        f" {settings.rerank.timeout_ms} ms. {RESTART}"
     )
 
 
@@ -175,8 +178,8 @@ def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
 def _key(variable: str | None, file: Path | None) -> dict[str, str]:
     if variable and file:
         raise invalid(
-            "the key comes either from a variable or from a file: pass --key-env or"
-            " --key-file, not both"
+            "the key can come from a variable or from a file, but not from both: pass"
+            " either --key-env or --key-file"
         )
     if file is not None:
         return {"api_key": f"file:{file.absolute()}"}
@@ -197,7 +200,8 @@ def _updated_settings(
     for name in changes:
         if (variable := f"{PREFIX}{section}__{name}".upper()) in os.environ:
             raise invalid(
-                f"{variable} overrides the configuration file", recovery="unset the variable"
+                f"the environment variable {variable} overrides the configuration file",
+                recovery="unset this variable, then run the command again",
             )
     file = settings_file(config, data_dir).absolute()
     if file.is_symlink():

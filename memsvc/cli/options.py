@@ -89,7 +89,7 @@ async def owner_of(
     if tenant is not None:
         return tenant_of(tenant)
     text = os.environ.get(KEY_VARIABLE) or prompt(
-        "The key of this memory", hide_input=True, err=True
+        "The key for this memory", hide_input=True, err=True
     )
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
@@ -105,8 +105,8 @@ async def owner_of(
     outside_projects = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or outside_projects:
         raise permission_denied(
-            "this key lacks the write permission or access to the project",
-            recovery="name the tenant with --tenant",
+            "this key does not have the write permission, or has no access to the project",
+            recovery="use another key, or name the tenant with --tenant",
         )
     return key.tenant
 
@@ -134,5 +134,5 @@ def tenant_of(text: str) -> bytes:
     except ValueError:
         tenant = b""
     if len(tenant) != TENANT_BYTES:
-        raise invalid(f"a tenant is {TENANT_BYTES * 2} hexadecimal digits")
+        raise invalid(f"a tenant must be given as {TENANT_BYTES * 2} hexadecimal digits")
     return tenant

@@ -41,20 +41,20 @@ def _print_line(text: str) -> None:
 def migrate(
     settings: Settings,
     down_to: Annotated[
-        str | None, Option(help="Go back to this older revision, or to `base`.")
+        str | None, Option(help="Migrate back to this older revision, or to `base`.")
     ] = None,
     even_with_loss: Annotated[
         bool,
         Option(
             "--even-with-loss",
-            help="Go back even if this deletes tables or columns that contain data.",
+            help="Migrate back even if this deletes tables or columns that contain data.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Migrate the database to the newest revision, or back to an older one.
 
-    Going back is refused if it would lose data; the error lists the tables and columns."""
+    A migration back is refused if it would lose data; the error lists the tables and columns."""
     with database_setup.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(
@@ -65,9 +65,11 @@ def migrate(
             from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
 
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
-            output = CommandOutput({"undone": done}, [f"undone: {', '.join(done) or 'nothing'}"])
+            output = CommandOutput(
+                {"undone": done}, [f"undone: {', '.join(done) or 'nothing to do'}"]
+            )
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            none = f"nothing; {Revisions.read_package().head} is the newest revision"
+            none = f"nothing to do; {Revisions.read_package().head} is already the newest revision"
             output = CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])
     show(output, as_json=as_json)

@@ -26,9 +26,7 @@ GRACE_S: Final = 15
 
 DryRun = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Print the file, or what would be done, without changing anything."
-    ),
+    typer.Option("--dry-run", help="Print the file or the actions, without changing anything."),
 ]
 
 commands = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -58,7 +56,7 @@ def service_manager(platform: str) -> ServiceManager:
             file, (start,), (stop,), (), ("launchctl", "print", f"{domain}/{NAME}")
         )
     if platform != "linux":
-        raise invalid(f"memsvc does not support a service manager on {platform}")
+        raise invalid(f"memsvc does not support any service manager on {platform}")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = config / f"systemd/user/{NAME}.service"
     user = ("systemctl", "--user")
@@ -125,7 +123,7 @@ def install(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Start the server now and at each login, with these options of `memsvc serve`."""
+    """Start the server now and at each login, with the given options of `memsvc serve`."""
     settings = settings_of(config, data_dir=data_dir, host=host, port=port)
     options: dict[str, Path | str | int | None] = {
         "--config": config and config.absolute(),
@@ -149,19 +147,22 @@ def install(
     write_private(manager.file, text)
     print(f"written: {manager.file}")
     for name in _left_out():
-        print(f"Warning: {name} is set here, but the service does not receive it", file=sys.stderr)
+        print(
+            f"Warning: {name} is set in this shell, but the service does not receive it",
+            file=sys.stderr,
+        )
     if manager.file.suffix == ".plist":  # an agent that runs has to go before it is loaded anew
         _run(manager.stop, quiet=True)
     if not _run(manager.start):
         return
-    print("started; `memsvc service status` shows the state")
+    print("started; `memsvc service status` shows its state")
     if sys.platform == "linux":
-        print("to keep it running while you are logged out: loginctl enable-linger")
+        print("to keep the service running while you are logged out: loginctl enable-linger")
 
 
 @commands.command()
 def status() -> None:
-    """Show whether the service is installed and running; exit with code 0 if it runs."""
+    """Show whether the service is installed and running; exit with code 0 if it is running."""
     manager = service_manager(sys.platform)
     installed = manager.file.exists()
     print(f"{'installed' if installed else 'not installed'}: {manager.file}", flush=True)
@@ -200,8 +201,9 @@ def _check_owner(file: Path) -> None:
     """Raise INVALID_ARGUMENT where somebody else wrote the file."""
     if file.exists() and MARK not in file.read_text("utf-8"):
         raise invalid(
-            f"{file} exists already and was not written by memsvc",
-            recovery="move it elsewhere, or keep using it",
+            f"{file} already exists and was not written by memsvc",
+            recovery="move that file elsewhere and run the command again, or keep using it as"
+            " the service file",
         )
 
 
@@ -220,7 +222,7 @@ def _run(lines: tuple[tuple[str, ...], ...], *, quiet: bool = False) -> bool:
             continue
         if not quiet:
             error = (done.stderr.strip().splitlines() if done else []) or ["not found"]
-            print(f"{line[0]} failed: {error[0]}. Run this yourself:", file=sys.stderr)
+            print(f"{line[0]} failed: {error[0]}. Run this command yourself:", file=sys.stderr)
             print("\n".join(f"  {' '.join(each)}" for each in lines[number:]), file=sys.stderr)
         return False
     return True

@@ -50,8 +50,8 @@ class CommandPlace:
         has_folder = bool(settings.database.url or os.environ.get(DATA_DIR_VARIABLE))
         if self.server and (is_typed or not has_folder):
             raise invalid(
-                f"the server at {self.server} cannot do this; it needs direct access to the"
-                " data folder or the database",
+                f"the server at {self.server} does not offer this; the command needs direct"
+                " access to the data folder or the database",
                 recovery="name the folder with --data-dir, or the database with database.url",
             )
         return settings if create else check_database(settings)

@@ -14,7 +14,13 @@ from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 REFUSED_STATUS = 2
 
-LogLevel = Annotated[str, Option(envvar="MEMSVC_LOG_LEVEL", help="Minimum log level (stderr).")]
+LogLevel = Annotated[
+    str,
+    Option(
+        envvar="MEMSVC_LOG_LEVEL",
+        help="Minimum level of the log messages written to standard error.",
+    ),
+]
 
 
 def stdio(
@@ -28,8 +34,9 @@ def stdio(
 ) -> None:
     """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
 
-    It uses the key in MEMSVC_API_KEY, or else the first key of the data folder. If MEMSVC_URL is
-    set, it forwards every message to that server with the key in MEMSVC_API_KEY."""
+    The server uses the key in MEMSVC_API_KEY or, if that is not set, the first key of the data
+    folder. If MEMSVC_URL is set, every message is forwarded to that server with the key in
+    MEMSVC_API_KEY."""
     if os.environ.get(URL_VARIABLE):
         bridge.main(tools)
         return

@@ -13,6 +13,6 @@ def structured_memory(
 ) -> None:
     """Serve the notebook over standard input and output, compatible with structured-memory.
 
-    DATA_DIR names the folder of its documents, which are Markdown files. ROOT_TEMPLATE names the
-    file with the text of a new root document."""
+    DATA_DIR is the folder that contains the documents as Markdown files. ROOT_TEMPLATE is the file
+    that contains the text of a new root document."""
     serve_notebook(os.environ, all_tools=all_tools)

@@ -35,13 +35,13 @@ DataDir = Annotated[
     Path | None, Option(help="Folder of the embedded PostgreSQL and of the first API key.")
 ]
 Project = Annotated[str, Option(help="The project.")]
-OnlyProject = Annotated[str | None, Option(help="Only this project.")]
+OnlyProject = Annotated[str | None, Option(help="Use only this project.")]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Url = Annotated[
     str | None,
     Option(
         envvar=URL_VARIABLE,
-        help="A running server, such as http://host:8080; without it, the data folder is used.",
+        help="A running server, such as http://host:8080; if omitted, the data folder is used.",
     ),
 ]
 
@@ -88,7 +88,7 @@ class RemoteTools:
         try:
             content = orjson.dumps({"project": self.project} | args)
         except orjson.JSONEncodeError as error:
-            raise invalid("arguments must be UTF-8 text") from error
+            raise invalid("command-line arguments must be UTF-8 text") from error
         headers = {"Content-Type": "application/json"}
         response = await self.send(
             "POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers
@@ -209,7 +209,7 @@ def environment_key() -> str:
     if not (key.isascii() and key.isprintable()):
         raise invalid(
             f"the value of {KEY_VARIABLE} is not a valid key",
-            recovery="set it to a key of this server, on a single line",
+            recovery="set it to a key for this server, on a single line",
         )
     return key
 

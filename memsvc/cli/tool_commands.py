@@ -41,12 +41,14 @@ async def add_memories(
     ] = None,
     messages: Annotated[
         Path | None,
-        Option(help=f"A JSON file: a list of {{role, content}}{OR_STDIN}", allow_dash=True),
+        Option(
+            help=f"A JSON file that contains a list of {{role, content}}{OR_STDIN}", allow_dash=True
+        ),
     ] = None,
 ) -> CommandOutput:
     """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
-        raise invalid("pass either a text or --messages")
+        raise invalid("pass either a text or --messages, but not both")
     if messages is None:
         conversation = [{"role": "user", "content": text}]
     else:
@@ -68,7 +70,7 @@ async def remove_memories(
 ) -> CommandOutput:
     """Delete a memory, or with --all every memory of a user."""
     if (memory is None) is not all_memories:
-        raise invalid("name a memory, or pass --all")
+        raise invalid("name a memory, or pass --all to delete every memory of the user")
     tool = "memories_delete_all" if memory is None else "memories_delete"
     body = await call(tool, user_id=user, memory_id=memory)
     return CommandOutput(body, [body["message"]])
@@ -81,7 +83,7 @@ memories = command_group(
             "memories_search",
             "Find a user's memories that match a question.",
             USER,
-            argument("query", "A question, or words."),
+            argument("query", "A question, or words to search for."),
             option("limit", "Maximum number of memories.", int, min=1),
             lines=rows("results", "id", "memory"),
         ),
@@ -145,7 +147,7 @@ notebook = command_group(
             "read_document",
             "Print a document.",
             DOCUMENT_OR_ROOT,
-            option("version", "Print the document at this version."),
+            option("version", "Print the document as of this version."),
             lines=_document_text,
         ),
         "write": write_document,
@@ -159,9 +161,9 @@ notebook = command_group(
         ),
         "mv": tool_command(
             "move_document",
-            "Move a document, and everything below it, to another parent.",
+            "Move a document, with everything below it, to another parent.",
             DOCUMENT,
-            argument("parent", "The new parent."),
+            argument("parent", "The id of the new parent."),
             lines=text("text"),
         ),
         "rename": tool_command(
@@ -173,7 +175,7 @@ notebook = command_group(
         ),
         "search": tool_command(
             "search_documents",
-            "Find passages of documents.",
+            "Find passages in documents.",
             argument("query"),
             option("limit", None, int, min=1),
             lines=rows("passages", "score", "id", "text"),
@@ -187,16 +189,22 @@ notebook = command_group(
         ),
         "restore": tool_command(
             "restore_document",
-            "Restore a document to a version.",
+            "Restore a document to an earlier version.",
             DOCUMENT,
             VERSION,
             lines=text("text"),
         ),
         "split": tool_command(
             "split_document",
-            "Preview how a document would be split by its headings, or split it.",
+            "Preview how a document would be split at its headings, or split it.",
             DOCUMENT,
-            option("apply", "Split it.", bool, False, flags=["--apply"]),
+            option(
+                "apply",
+                "Split the document instead of only showing a preview.",
+                bool,
+                False,
+                flags=["--apply"],
+            ),
             lines=text("text"),
         ),
     }
@@ -227,7 +235,7 @@ whiteboard = command_group(
         "ls": tool_command(
             "whiteboard_list",
             "List the boards of a project.",
-            option("user", "Only boards of this user.", to="user_id"),
+            option("user", "List only boards of this user.", to="user_id"),
             lines=rows("boards", "updated_at", "user_id", "conversation_id"),
             pages="boards",
         ),
@@ -248,7 +256,7 @@ whiteboard = command_group(
         ),
         "restore": tool_command(
             "whiteboard_restore",
-            "Restore a board to a version.",
+            "Restore a board to an earlier version.",
             *BOARD,
             VERSION,
             lines=lambda body: ["restored"],
@@ -272,19 +280,19 @@ calls = as_command(
     tool_command(
         "calls_list",
         "List logged calls, newest first, one per line, with columns separated by tabs.",
-        option("tool", "Only calls of this tool."),
-        option("status", "Only calls with this status: success, error or cancelled."),
-        option("code", "Only calls that failed with this error code."),
-        option("surface", "Only calls over this interface: mcp, rest or pipe."),
-        option("key_label", "Only calls of keys with this label."),
-        option("session", "Only calls with this session id.", to="session_id"),
-        option("since", "Only calls at or after this time, such as 2026-01-31T12:00:00Z."),
-        option("until", "Only calls before this time."),
+        option("tool", "List only calls to this tool."),
+        option("status", "List only calls with this status: success, error or cancelled."),
+        option("code", "List only calls that failed with this error code."),
+        option("surface", "List only calls over this interface: mcp, rest or pipe."),
+        option("key_label", "List only calls by keys with this label."),
+        option("session", "List only calls with this session id.", to="session_id"),
+        option("since", "List only calls at or after this time, such as 2026-01-31T12:00:00Z."),
+        option("until", "List only calls before this time."),
         option("limit", "Maximum number of calls.", int, 50, min=1, max=100_000),
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
     ),
-    target_of_project("Only calls of this project; * for all projects.", ALL_PROJECTS),
+    target_of_project("List only calls in this project; * for all projects.", ALL_PROJECTS),
 )
 
 COUNTS: Final = (

@@ -22,7 +22,7 @@ from memsvc.core.paths import decode_segment, encode_segment
 
 Session = Annotated[str, Argument(help="The session.")]
 User = Annotated[
-    str | None, Option("--user", help="The user whose facts and other sessions also count.")
+    str | None, Option("--user", help="The user whose facts and other sessions are included too.")
 ]
 
 
@@ -48,11 +48,13 @@ async def ls(call: RemoteTools) -> CommandOutput:
 async def show(
     call: RemoteTools,
     session: Session,
-    last: Annotated[int, Option(min=1, help="Number of latest items to show.")] = 100,
+    last: Annotated[
+        int, Option(min=1, help="Number of items to show, counted from the latest.")
+    ] = 100,
 ) -> CommandOutput:
     """Show the messages of a session, oldest first: time, turn, role and text of each item.
 
-    The time is when the message was written, if it says so, or else when it was stored."""
+    The time shown is the time at which the message was written or, if that is unknown, stored."""
     items: list[dict[str, Any]] = []
     for path in reversed(await _event_files(call, session)):
         items = [*_items(await _bytes(call, path)), *items]
@@ -73,7 +75,8 @@ async def facts(
     session: Session,
     user: User = None,
     past: Annotated[
-        bool, Option("--past", help="Include facts that were replaced, withdrawn or have expired.")
+        bool,
+        Option("--past", help="Include facts that were replaced or withdrawn, or have expired."),
     ] = False,
 ) -> CommandOutput:
     """List the facts of a session and its user."""
@@ -95,14 +98,14 @@ async def correct(
     ],
     user: User = None,
     statement: Annotated[
-        str | None, Option(help="The correct statement, as a sentence of the user.")
+        str | None, Option(help="The corrected fact, as a sentence said by the user.")
     ] = None,
-    value: Annotated[str | None, Option(help="The correct value alone.")] = None,
+    value: Annotated[str | None, Option(help="Only the corrected value.")] = None,
     restore: Annotated[
-        bool, Option("--restore", help="Make a replaced or doubted value current again.")
+        bool, Option("--restore", help="Make a replaced or doubted value the current one again.")
     ] = False,
 ) -> CommandOutput:
-    """Correct a fact; the old value is kept as history."""
+    """Correct a fact; the old value is kept in its history."""
     user_id = user or await _user_of(call, session)
     arguments = {"statement": statement, "value": value, "restore": restore}
     body = await call(
@@ -118,23 +121,26 @@ async def forget(
     session: Session,
     facts: Annotated[
         list[str] | None,
-        Argument(help="fact_id or record_id of facts, as `memsvc turns facts` prints them."),
+        Argument(
+            help="The fact_id or record_id of each fact, as `memsvc turns facts` prints them."
+        ),
     ] = None,
     user: User = None,
     query: Annotated[str | None, Option(help="A description of what to forget.")] = None,
     turn: Annotated[
-        list[str] | None, Option(help="A turn to forget as a whole; repeatable.")
+        list[str] | None, Option(help="A turn to forget completely; repeatable.")
     ] = None,
     yes: Annotated[
-        bool, Option("--yes", help="Forget it. Without this, only show what would be forgotten.")
+        bool, Option("--yes", help="Forget what was found. Without this option, it is only shown.")
     ] = False,
     erase: Annotated[
-        bool, Option("--erase", help="Delete it at once and for good, without undo.")
+        bool, Option("--erase", help="Delete it at once and for good, with no way to undo it.")
     ] = False,
     undo: Annotated[
         str | None,
         Option(
-            help="Undo a forget by the forget_id that it printed; with --erase, delete it for good."
+            help="Undo an earlier forget, given the forget_id that it printed; with --erase,"
+            " make it final instead."
         ),
     ] = None,
 ) -> CommandOutput:
@@ -153,7 +159,7 @@ async def forget(
         *columns(body["facts"], "key", "value", "record_id"),
         *columns(body["sentences"], "session_id", "turn_id", "text"),
         *columns(body["turns"], "turn_id", "items"),
-        *(f"Also in {one['kind']}: {one['id']}" for one in body["also_in"]),
+        *(f"Also contained in {one['kind']}: {one['id']}" for one in body["also_in"]),
         *(f"Not found: {name}" for name in body["not_found"]),
     ]
     is_erased = undo is not None and erase
@@ -168,10 +174,10 @@ def _forget_summary(body: dict[str, Any]) -> str:
     if not (body["facts"] or body["sentences"] or body["turns"]):
         return "Nothing found."
     if body["dry_run"]:
-        return "Nothing was changed. Run again with --yes to forget this."
+        return "Nothing was changed. Run the command again with --yes to forget this."
     if body["forget_id"] is None:
         return "Forgotten for good."
-    return f"Forgotten. To undo it until {body['undo_until']}: --undo {body['forget_id']}"
+    return f"Forgotten. To undo this until {body['undo_until']}: --undo {body['forget_id']}"
 
 
 async def recall(

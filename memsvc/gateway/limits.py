@@ -32,9 +32,9 @@ class SseOptions(Options):
         True, description="whether /sse is enabled; with several replicas it needs sticky routing"
     )
     sessions_max: int = Field(256, ge=1, description="clients that one process serves at once")
-    sessions_per_caller_max: int = Field(32, ge=1, description="clients at once with the same key")
+    sessions_per_caller_max: int = Field(32, ge=1, description="clients at once per key")
     calls_per_caller_max: int = Field(
-        64, ge=1, description="requests with one key that may wait for their answers"
+        64, ge=1, description="requests per key that may wait for their answers"
     )
     idle_s: float = Field(
         3600.0, gt=0, description="time of silence after which a client is disconnected"

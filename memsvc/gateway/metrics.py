@@ -87,10 +87,10 @@ _TOOL = "tool"
 _JOB = "job"
 _METRICS = (
     MetricDescription(
-        "mcp_memory_before_turn_total", "Calls of memory_before_turn", {"status": STATUSES}
+        "mcp_memory_before_turn_total", "Calls to memory_before_turn", {"status": STATUSES}
     ),
     MetricDescription(
-        "mcp_memory_after_turn_total", "Calls of memory_after_turn", {"status": STATUSES}
+        "mcp_memory_after_turn_total", "Calls to memory_after_turn", {"status": STATUSES}
     ),
     MetricDescription(
         "mcp_memory_after_turn_duration_ms", "Duration of memory_after_turn", {}, _MS
@@ -104,7 +104,7 @@ _METRICS = (
         {"result": ("agree", "differ")},
     ),
     MetricDescription(
-        "mcp_memory_idempotency_conflicts_total", "Turn ids that were repeated with another payload"
+        "mcp_memory_idempotency_conflicts_total", "Turn ids that were reused with different content"
     ),
     MetricDescription(
         "memsvc_calls_total", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
@@ -115,7 +115,7 @@ _METRICS = (
         "memsvc_pool_wait_ms", "Wait for a database connection from the pool", {}, _MS
     ),
     MetricDescription("memsvc_round_trips", "Round trips per transaction", {}, _COUNTS),
-    MetricDescription("memsvc_recall_candidates", "Entries ranked by a recall", {}, _CANDIDATES),
+    MetricDescription("memsvc_recall_candidates", "Entries ranked per recall", {}, _CANDIDATES),
     MetricDescription(
         "memsvc_job_runs_total", "Attempts to run jobs", {_JOB: (), "status": JOB_STATUSES}
     ),
@@ -124,7 +124,7 @@ _METRICS = (
     ),
     MetricDescription(
         "memsvc_embedding_calls_total",
-        "Calls of the embedder",
+        "Calls to the embedder",
         {"kind": _KINDS, "status": _CALL_STATUSES},
     ),
     MetricDescription(
@@ -133,11 +133,11 @@ _METRICS = (
     MetricDescription("memsvc_embedding_texts_total", "Texts that were embedded"),
     MetricDescription("memsvc_embedding_cached_total", "Questions whose vector was cached"),
     MetricDescription(
-        "memsvc_embedding_failures_total", "Failed calls of the embedder", {"code": _CODES[1:]}
+        "memsvc_embedding_failures_total", "Failed calls to the embedder", {"code": _CODES[1:]}
     ),
     MetricDescription(
         "memsvc_model_calls_total",
-        "Calls of the language model",
+        "Calls to the language model",
         {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES},
     ),
     MetricDescription(
@@ -158,7 +158,7 @@ _METRICS = (
         {"outcome": _OUTCOMES},
     ),
     MetricDescription(
-        "memsvc_rerank_calls_total", "Calls of the reranker", {"status": _CALL_STATUSES}
+        "memsvc_rerank_calls_total", "Calls to the reranker", {"status": _CALL_STATUSES}
     ),
     MetricDescription("memsvc_rerank_duration_ms", "Duration of reranker calls", {}, _MS),
     MetricDescription(

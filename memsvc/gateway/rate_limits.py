@@ -187,16 +187,18 @@ class RateOptions(Options):
     key_calls_s: float = Field(
         300,
         ge=0,
-        description="calls per second with one key, including steps of mcp_pipe; 0: unlimited",
+        description="calls per second per key, including steps of mcp_pipe; 0: unlimited",
     )
     tenant_calls_s: float = Field(
-        600, ge=0, description="calls per second with all keys of a tenant; 0: unlimited"
+        600, ge=0, description="calls per second for all keys of a tenant together; 0: unlimited"
     )
     key_requests_s: float = Field(
-        600, ge=0, description="HTTP requests per second with one key; 0: unlimited"
+        600, ge=0, description="HTTP requests per second per key; 0: unlimited"
     )
     tenant_requests_s: float = Field(
-        1200, ge=0, description="HTTP requests per second with all keys of a tenant; 0: unlimited"
+        1200,
+        ge=0,
+        description="HTTP requests per second for all keys of a tenant together; 0: unlimited",
     )
     burst_s: float = Field(
         10,
@@ -205,10 +207,10 @@ class RateOptions(Options):
         description="seconds' worth of a rate that may be used at once after a pause",
     )
     key_calls_at_once: int = Field(
-        64, ge=0, description="concurrent calls with one key in one process; 0: unlimited"
+        64, ge=0, description="concurrent calls per key in one process; 0: unlimited"
     )
     tenant_calls_at_once: int = Field(
-        128, ge=0, description="concurrent calls of a tenant in one process; 0: unlimited"
+        128, ge=0, description="concurrent calls per tenant in one process; 0: unlimited"
     )
     tenants: tuple[str, ...] = Field(
         (),

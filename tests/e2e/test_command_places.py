@@ -65,7 +65,7 @@ def test_no_command_creates_anything_where_a_server_is_named(path: str, empty: P
     assert [*empty.iterdir()] == []
     if path in LOCAL_ONLY:
         assert done.returncode == 1
-        assert f"the server at {NOWHERE} cannot do this" in done.stderr
+        assert f"the server at {NOWHERE} does not offer this" in done.stderr
         assert "--data-dir" in done.stderr
 
 
@@ -207,7 +207,7 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
 ) -> None:
     found = doctor()
     assert all(one["ok"] for one in found.values()), found
-    called = [one for one in found.values() if "a call made as the host makes it" in one["found"]]
+    called = [one for one in found.values() if "a call like the host's own" in one["found"]]
     assert len(called) == len(HOSTS)
     assert found["waiting turns"]["found"] == "none"
     assert "database" not in found
@@ -222,7 +222,7 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
         (lambda text: re.sub(r":\d+/mcp", ":9/mcp", text), "no answer from"),
         (lambda text: re.sub(r":\d+/mcp", ":99999/mcp", text), "is not the URL of a server"),
         (lambda _: "{", "cannot be read"),
-        (lambda _: "{}", "no longer contains anything of memsvc"),
+        (lambda _: "{}", "no longer contains any memsvc configuration"),
     ],
     ids=["key", "path", "away", "port", "torn", "removed"],
 )

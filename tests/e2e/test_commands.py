@@ -456,12 +456,14 @@ def test_new_key_is_printed_with_the_tenant_whose_data_it_opens(
     mine = answer(memsvc("key", "create", "--label", "by-server", "--json"))
     listed = answer(memsvc("key", "list", "--json"))["keys"]
     assert {one["tenant"] for one in listed} == {mine["key"]["tenant"]}
-    assert f"tenant  {mine['key']['tenant']}, whose data it opens" in said(memsvc("key", "create"))
+    assert f"tenant  {mine['key']['tenant']}, whose data the key can access" in said(
+        memsvc("key", "create")
+    )
     here = ("--data-dir", str(data_folder))
     new = json.loads(said(typed("key", "create", "--json", *here)))
     assert new["key"]["tenant"] != mine["key"]["tenant"]
     same = said(typed("key", "create", "--tenant", new["key"]["tenant"], *here))
-    assert f"tenant  {new['key']['tenant']}, whose data it opens" in same
+    assert f"tenant  {new['key']['tenant']}, whose data the key can access" in same
     rows = json.loads(said(typed("key", "list", "--json", *here)))["keys"]
     assert [one["tenant"] for one in rows] == [new["key"]["tenant"]] * 2
     assert mine["key"].keys() - {"is_yours"} == rows[0].keys()

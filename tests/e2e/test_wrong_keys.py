@@ -64,7 +64,7 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(
     made = typed("key", "create", "--label", "where", MEMSVC_API_KEY=first, **place)
     assert made.returncode == 0, made.stderr
     key, _, tenant, where = (line.split(None, 1) for line in made.stdout.splitlines())
-    assert tenant[1].endswith(", whose data it opens")
+    assert tenant[1].endswith(", whose data the key can access")
     assert where == ["created", f"at {served.url}"]
     assert typed("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
     assert "\twhere\t" in typed("key", "list", MEMSVC_API_KEY=key[1], **place).stdout

@@ -255,7 +255,7 @@ def test_file_with_the_key_is_private_and_install_says_so(home: Path, host: str)
     file.write_text("" if host == "codex" else "{}")
     file.chmod(0o644)
     said = install(host)
-    assert f"written: {file}; it contains the key, so only you can read it now" in said
+    assert f"written: {file}; it contains the key, so it is now readable only by you" in said
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
     assert f"unchanged: {file}; it contains the key" in install(host)

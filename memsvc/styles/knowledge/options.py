@@ -22,8 +22,8 @@ class KnowledgeOptions(Options):
         0.95,
         gt=0,
         le=1,
-        description="similarity at which a new block counts as a duplicate of an older one, and is"
-        " superseded",
+        description="similarity at which a new block counts as a duplicate of an older one and"
+        " supersedes it",
     )
     near_similarity_min: float = Field(
         0.90,
@@ -38,11 +38,14 @@ class KnowledgeOptions(Options):
         0.70,
         ge=0,
         le=1,
-        description="alignment with the identity at which it becomes the initial confidence; below,"
-        " that is 0.5",
+        description="alignment with the identity from which on it is used as the initial"
+        " confidence; below it, the initial confidence is 0.5",
     )
     prior_strength: float = Field(
-        2.0, gt=0, le=1000, description="number of outcomes that the initial confidence counts as"
+        2.0,
+        gt=0,
+        le=1000,
+        description="weight of the initial confidence, as an equivalent number of outcomes",
     )
     edge_similarity_min: float = Field(
         0.50, ge=0, le=1, description="minimum similarity for an edge between two blocks"
@@ -60,7 +63,8 @@ class KnowledgeOptions(Options):
         5,
         ge=1,
         le=1000,
-        description="number of a block's edges at which a new one displaces an older one",
+        description="maximum number of edges of a block; beyond it, a new edge displaces an older"
+        " one",
     )
     session_idle_minutes: int = Field(
         30,

@@ -26,8 +26,8 @@ class HeuristicOptions(Options):
     )
     base_url: AbsoluteUrl = Field(
         "",
-        description="absolute URL; /v1/responses is appended if missing; empty: the model of"
-        " section `model` is used",
+        description="absolute URL of the endpoint; /v1/responses is appended if missing; empty: the"
+        " model in section `model` is used",
     )
     api_key: str = Field(
         "",
@@ -35,7 +35,9 @@ class HeuristicOptions(Options):
         description="API key of base_url; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
     )
     timeout_ms: int = Field(12_000, ge=1, description="time limit of the model")
-    max_output_tokens: int = Field(800, ge=100, description="maximum tokens of a model answer")
+    max_output_tokens: int = Field(
+        800, ge=100, description="maximum number of tokens in a model answer"
+    )
     calls_a_day: int = Field(
         1000,
         ge=0,
