@@ -79,7 +79,7 @@ class CheckResult:
 def doctor(
     url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None
 ) -> None:
-    """Check a running server and its hosts, or the local database and models.
+    """Check a running server and the hosts connected to it, or the local database and models.
 
     It checks the server named by --url or MEMSVC_URL, or else the one that `memsvc install` used.
     Without a server, or with --data-dir or --config, it checks the data folder or database itself.
