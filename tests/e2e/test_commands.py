@@ -442,7 +442,10 @@ def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
 
 def test_bytes_that_are_no_text_are_told_in_a_line(memsvc: Command) -> None:
     refused = memsvc("remember", "caf\udce9")
-    assert (refused.returncode, refused.stderr) == (1, "Error: arguments must be UTF-8 text\n")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "Error: command-line arguments must be UTF-8 text\n",
+    )
     refused = memsvc("status", key="clé")
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (
         1,

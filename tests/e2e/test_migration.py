@@ -108,7 +108,7 @@ def test_what_is_odd_in_a_folder_is_told_and_not_followed(
     done = command(data, "import", str(one), "--session", "renamed")
     assert done.returncode == 0, done.stderr
     assert "renamed: log.jsonl:1: not a JSON object" in done.stderr
-    assert "skipped context.jsonl: a symbolic link" in done.stderr
+    assert "skipped context.jsonl: it is a symbolic link" in done.stderr
     assert "turns\t2" in done.stdout.splitlines()
     assert "torn" not in done.stdout + done.stderr
 

@@ -360,7 +360,9 @@ async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir:
     assert typed("key", "revoke", key_id, *folder).returncode == 0
     assert f"{key_id}\tci\trevoked" in typed("key", "list", *folder).stdout
     unknown = typed("key", "revoke", "00000000-0000-0000-0000-000000000000", *folder)
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: the key does not exist\n")
+    recovery = "Recovery: list the keys with `memsvc key list`\n"
+    assert unknown.returncode == 1
+    assert unknown.stderr == f"Error: the key does not exist\n{recovery}"
 
 
 @pytest.mark.slow

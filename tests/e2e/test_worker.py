@@ -160,7 +160,9 @@ async def test_a_failed_job_is_listed_tried_again_and_dropped_on_the_command_lin
         == "dropped"
     )
     gone = typed("jobs", "drop", str(job["id"]), **urls)
-    assert (gone.returncode, gone.stderr) == (1, "Error: the job does not exist\n")
+    recovery = "Recovery: list the jobs with `memsvc jobs list`\n"
+    assert gone.returncode == 1
+    assert gone.stderr == f"Error: the job does not exist\n{recovery}"
 
 
 def test_on_the_embedded_server_the_worker_runs_beside_a_server_that_runs_no_jobs(
