@@ -15,7 +15,11 @@ CONFORMANCE := node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12
 # beside the sources.
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/$(VENV)/pycache'
 # With ARGS that choose tests, a part of the suite in which nothing was chosen has not failed.
-TESTS = $(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS) -m $(1) $(if $(ARGS),|| test $$? = 5)
+# Tests wait for commits, processes and timers half of the time: two for each core.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
+TESTS = $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS) -m $(1) $(if $(ARGS),|| test $$? = 5)
+# Files that contain a mark: loading all others again, in each process, takes longer than many tests.
+MARKED = $(if $(ARGS),,$(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' tests | sort))
 SOURCES := memsvc tests docs $(wildcard migrations benchmarks deploy)
 # Every download is checked against the lock; the project itself is built with the backend that the lock brought. What is
 # never loaded need not be compiled.
@@ -37,15 +41,15 @@ serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--hel
 test: quick  ## set up, check style, types and imports, run the quick tests (ARGS='-k name' to choose)
 	@echo 'Slow tests were left out: make test-all runs both.'
 
-test-all: quick  ## the same, and then the slow tests: processes, races, crashes, browsers, backups
-	$(call TESTS,'slow and not alone')
-	$(call TESTS,alone -n 0)
+test-all: quick  ## run the same checks and tests, and then the slow tests: processes, races, crashes, browsers, backups
+	$(call TESTS,'slow and not alone' $(call MARKED,slow|alone))
+	$(call TESTS,alone -n 0 $(call MARKED,alone))
 
 quick: lint
 	$(call TESTS,'not slow')
 
 test-citus: export MEMSVC_TEST_DSN = $(or $(DSN),$(error DSN is missing))
-test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser's at its coordinator)
+test-citus: $(VENV)/.dev  ## run the tests that apply to a Citus cluster (DSN: of a superuser on its coordinator)
 	$(call TESTS,'not alone' tests/store tests/styles tests/administration tests/gateway tests/contract/test_walls.py)
 	$(call TESTS,'not alone' -n 0 tests/contract/test_cluster.py)
 
@@ -64,22 +68,22 @@ conformance: $(VENV)/.dev  ## run the official MCP suite and write docs/conforma
 	npm install --silent --no-audit --no-fund --prefix '$(CACHE)/conformance' $(CONFORMANCE)
 	$(COMPILED) MEMSVC_TEST_NODE_MODULES='$(CACHE)/conformance' $(BIN)/python -m tests.conformance
 
-lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
+lint: $(VENV)/.dev  ## check style, format, types and imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-format: $(VENV)/.dev  ## put the code in the one format and fix what can be fixed
+format: $(VENV)/.dev  ## format the code and fix what can be fixed automatically
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-lock:  ## write both lock files anew (needs uv; ARGS=--upgrade for newer versions)
+lock:  ## rewrite both lock files (needs uv; ARGS=--upgrade for newer versions)
 	@command -v $(UV) >/dev/null || { echo 'make lock needs uv: https://docs.astral.sh/uv/'; exit 1; }
 	$(LOCK_WITH) $(ARGS) --group build -o requirements.lock pyproject.toml
 	$(LOCK_WITH) $(ARGS) --group dev --constraint requirements.lock -o requirements-dev.lock pyproject.toml
 
-audit:  ## look the locked versions up among known vulnerabilities (needs uv; skipped where the index does not answer)
+audit:  ## check the locked versions for known vulnerabilities (needs uv; skipped if the index does not answer)
 	@command -v $(UV) >/dev/null || { echo 'make audit needs uv: https://docs.astral.sh/uv/'; exit 1; }
 	@for lock in requirements.lock requirements-dev.lock; do \
 		found=$$($(AUDIT) -r $$lock 2>&1); status=$$?; \
@@ -92,14 +96,14 @@ audit:  ## look the locked versions up among known vulnerabilities (needs uv; sk
 		esac; \
 	done
 
-sbom: $(VENV)/.runtime  ## write what is shipped, as CycloneDX, to dist/memsvc.cdx.json
+sbom: $(VENV)/.runtime  ## write the list of shipped packages, as CycloneDX, to dist/memsvc.cdx.json
 	@mkdir -p dist
 	$(BIN)/python -m deploy.sbom >dist/memsvc.cdx.json
 
-bench: $(VENV)/.dev  ## run the benchmarks in small (BENCH='latency' to choose, DATA=FILE for recall)
+bench: $(VENV)/.dev  ## run the benchmarks at a small size (BENCH='latency' to choose, DATA=FILE for recall)
 	@$(BIN)/python -m benchmarks --quick $(if $(DATA),--data '$(DATA)') $(ARGS) $(BENCH)
 
-clean:  ## remove what make and the tools have made; data in .memsvc stays
+clean:  ## remove everything that make and the tools created; data in .memsvc is kept
 	rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from math import ceil, floor
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -42,20 +43,20 @@ HIGHLIGHTS: Final = (
     (
         "journeys",
         "own words of 45 sessions, at once",
-        "found in a new chat: said in one of 45 chats, asked in the same words",
+        "a new chat recalls what was said in one of 45 chats: question in the same words",
         "%",
     ),
-    ("journeys", "other words of 45 sessions, at once", "the same, asked in other words", "%"),
+    ("journeys", "other words of 45 sessions, at once", "the same: question in other words", "%"),
     (
         "journeys",
         "another language of 45 sessions, at once",
-        "the same, asked in another language",
+        "the same: question in another language",
         "%",
     ),
     (
         "journeys",
         "other words of 500 sessions, at once",
-        "the same, in other words, among 500 chats",
+        "the same, among 500 chats: question in other words",
         "%",
     ),
     (
@@ -68,7 +69,7 @@ HIGHLIGHTS: Final = (
     (
         "recall",
         "off-topic questions that recall nothing",
-        "LoCoMo: questions about something else that recall nothing",
+        "LoCoMo: questions on topics never talked about, for which nothing is recalled",
         "%",
     ),
     (
@@ -80,7 +81,7 @@ HIGHLIGHTS: Final = (
     (
         "journeys",
         "changes: what holds now is told, the past marked",
-        "changes of mind after which the old value is marked as past",
+        "changes of mind: the new value is recalled; the old one, if shown, is marked as past",
         "%",
     ),
     (
@@ -183,14 +184,20 @@ def summary(found: Sequence[Report]) -> Report:
 
 
 def highlights(found: Sequence[Report]) -> Report:
-    """Return the table of README. Raises KeyError if one of its figures has not been recorded."""
+    """Return the table of README, whose figures are never rounded to what looks better.
+
+    Raises KeyError if one of them has not been recorded."""
     figures = {(each.name, figure.what): figure for each in found for figure in each.figures}
     rows = []
     for name, what, words, unit in HIGHLIGHTS:
         figure = figures[name, what]
         scale = 100 if unit == "%" else 1
         goal = f"{figure.goal.sign} {figure.goal.bound * scale:g} {unit}" if figure.goal else ""
-        value = "" if figure.value is None else f"{figure.value * scale:.0f} {unit}"
+        goal = "100 %" if goal == ">= 100 %" else goal
+        value = ""
+        if figure.value is not None:
+            exact = round(figure.value * scale, 6)
+            value = f"{floor(exact) if unit == '%' else ceil(exact)} {unit}"
         rows.append([words, value, goal, figure.verdict])
     return Report("highlights", "", [Table("", ("figure", "measured", "goal", ""), rows)], [])
 
@@ -223,7 +230,7 @@ def rendered(page: str, found: Sequence[Report]) -> str:
 
 
 def record(found: Sequence[Report]) -> None:
-    """Keep figures, of which plots and raw data are left out, and renew the pages."""
+    """Record figures, without their plots and raw data, and regenerate the pages."""
     for each in found:
         table.write(
             RESULTS / f"{each.name.replace(', ', ' ').replace(' ', '-')}.json", each.written()

@@ -53,6 +53,7 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
                 ("another language", "at once", 0.75),
             )
         },
+        "another language: first five of 60, by ranking alone": Goal(">=", 0.90),
         "kept when asked": Goal(">=", 1),
         "lasting: known after 100 days": Goal(">=", 1),
         "forgotten and not told again": Goal(">=", 1),

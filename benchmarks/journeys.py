@@ -14,6 +14,8 @@ working half guards against regressions at any time, the scored half is for judg
 - Other people: what is said of somebody else is found, and is in nobody's own profile.
 - Terse prompts and general questions, which are to be told nothing.
 - Two users of one project, and two in one session.
+- Another language: what was said in 60 chats in six languages is asked for in another of them. How
+  often the ranking has it among the first five, whatever a block would show.
 - A host's day: 40 prompts in one session, as a hook sends them.
 """
 
@@ -53,6 +55,9 @@ AT_ONCE: Final = 8
 MAINTAINED_MAX: Final = 600
 """Sessions that are maintained: all with a case, and of others as many as make so many."""
 MARKS: Final = ("superseded_by", "questioned")
+ACROSS: Final = "another language: first five of 60, by ranking alone"
+ACROSS_PARTS: Final = 5
+"""Memories that the cases of all languages are told to, a part of each language to each."""
 
 Case = Mapping[str, Any]
 
@@ -192,6 +197,43 @@ async def _asked(journey: Journey, data: Case, when: str, kinds: Iterable[str]) 
         told = await at_once(map(journey.told, questions))
         for case, question, text in zip(data["sessions"], questions, told, strict=True):
             journey.note(f"{KINDS[kind]} {when}", plain(case["answer"]) in text, question)
+
+
+async def across(journey: Journey, cases: Mapping[str, Case], part: int) -> None:
+    """Each statement, asked for in another language, is among the first five messages ranked."""
+    told: list[tuple[float, str, str, Case | None]] = []
+    for language, data in cases.items():
+        share = len(data["sessions"]) // ACROSS_PARTS
+        chat = next(fillers(data, random.Random(part)))
+        told.append((part, chat[0]["user"], language, None))
+        told += [
+            (case["days_ago"], _stated(case), language, case)
+            for case in data["sessions"][part * share : (part + 1) * share]
+        ]
+    told.sort(key=lambda each: -each[0])
+    sessions = [await journey.say(text, days_ago) for days_ago, text, _, _ in told]
+    for session, (_, _, language, case) in zip(sessions, told, strict=True):
+        if case is not None:
+            question = case["cross"]["text"]
+            explained = await journey.call(
+                "memory_before_turn",
+                session_id=f"asking-{next(journey.chats)}",
+                user_id=USER,
+                current_input=question,
+                explain=True,
+            )
+            ranked = [
+                one["session"]
+                for one in explained["explanation"]["candidates"]
+                if one["kind"] == "turn" and one["ref"].endswith("-in-0")
+            ]
+            journey.score.note(ACROSS, language, session in ranked[:5], question)
+
+
+def _stated(case: Case) -> str:
+    """The first message of a chat that holds the answer."""
+    said = (text for turn in case["turns"] for text in (turn["user"], turn["assistant"]))
+    return next(text for text in said if plain(case["answer"]) in plain(text))
 
 
 async def kept(journey: Journey, data: Case, name: str, figure: str, days_ago: float) -> None:
@@ -365,9 +407,11 @@ async def measure(arguments: argparse.Namespace) -> Report:
     )
     sizes = [size for size in SIZES if size <= arguments.sessions]
     score, day = Score(), Day()
+    cases: dict[str, Case] = {}
     async with service(arguments) as running, running.client() as client:
         for language in languages:
             data = orjson.loads((FOLDER / arguments.half / f"{language}.json").read_bytes())
+            cases[language] = data
             journeys = (Journey(client, language, f"{language}-{name}", score) for name in count())
             for size in sizes:
                 await many_sessions(next(journeys), data, size, running)
@@ -378,6 +422,9 @@ async def measure(arguments: argparse.Namespace) -> Report:
                 await journey(next(journeys), data)
             await host_day(next(journeys), data, day)
             print(f"{language} is done", file=sys.stderr)
+        if cases.keys() >= {*LANGUAGES}:
+            for part in range(ACROSS_PARTS):
+                await across(Journey(client, "all", f"across-{part}", score), cases, part)
     if arguments.failed:
         for figure, cases in score.failed.items():
             print(f"\n{figure}: {len(cases)} failed", *cases, sep="\n  ", file=sys.stderr)
@@ -408,10 +455,11 @@ def _figures() -> Iterator[str]:
         for kind in KINDS.values():
             yield f"{kind} of {size:,} sessions, at once"
         yield f"own words of {size:,} sessions, after maintenance"
+    yield ACROSS
 
 
 GOALS_WITHOUT_DAY: Final = tuple(_figures())
-"""Figures for memory sizes, which are missing from runs with fewer sizes (`--quick`)."""
+"""Figures that runs with fewer sizes or languages (`--quick`) do not measure."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:

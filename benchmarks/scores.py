@@ -13,8 +13,7 @@ from typing import Any
 
 from benchmarks.locomo import Category, Question
 from benchmarks.report import Table
-from memsvc.core.analysis import terms
-from memsvc.core.ranking import content_terms
+from memsvc.core.analysis import content_terms, terms
 from memsvc.styles.turns.options import TurnOptions
 
 ALL: Category = 0

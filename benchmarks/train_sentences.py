@@ -28,7 +28,7 @@ from memsvc.core.rules.sentence_model import (
     features,
 )
 from memsvc.core.rules.statements import ALWAYS_MIN, LASTS_MIN, ORDERS_MIN
-from memsvc.core.rules.word_groups import health_topics
+from memsvc.core.rules.word_groups import SentenceWords
 
 FILES: Final = ("labelled", "worked", "former")
 GROUPS_FILE: Final = FOLDER / "word_groups.txt"
@@ -159,7 +159,7 @@ def _sentence(
 def _may_matter(row: str, item: Mapping[str, str]) -> bool:
     """Return whether it was not labelled if a sentence says something that always matters."""
     return row == "B7" or bool(
-        health_topics(item["language"], item["text"].casefold(), is_personal=True)
+        SentenceWords.of(item["language"], item["text"].casefold()).topics(is_personal=True)
     )
 
 

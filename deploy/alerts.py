@@ -77,7 +77,7 @@ RULES = (
         "5m",
         "critical",
         "More than 1 % of calls fail with UNAVAILABLE: the database or a model cannot be reached.",
-        "Callers get a retryable error. Hosts keep their turns and store them later.",
+        "Callers get a retryable error. Agent hosts keep their turns and store them later.",
     ),
     Rule(
         "MemsvcRefusesLoad",
@@ -87,7 +87,8 @@ RULES = (
         "More than 5 % of calls are refused because of load: add replicas, or find the"
         " caller that sends too many calls.",
         "The refusal tells callers when to retry. Either one tenant has used up its share"
-        " (RATE_LIMITED), or the server is at capacity (RESOURCE_BUSY).",
+        " of the capacity (RATE_LIMITED), or the whole server is at capacity"
+        " (RESOURCE_BUSY).",
     ),
     Rule(
         "MemsvcLoopHeld",
@@ -104,8 +105,8 @@ RULES = (
         "10m",
         "warning",
         "memory_before_turn takes more than 300 ms at the 95th percentile.",
-        "Agents wait for this call before each answer. Host hooks give up after 0.8 s, and"
-        " the agent continues without memory.",
+        "Agents wait for this call before each answer. The hooks in agent hosts give up"
+        " after 0.8 s, and the agent continues without memory.",
     ),
     Rule(
         "MemsvcAfterTurnSlow",
@@ -113,7 +114,8 @@ RULES = (
         "10m",
         "warning",
         "memory_after_turn takes more than 500 ms at the 95th percentile.",
-        "Turns are still stored. Host hooks give up after 0.8 s and store the turn later.",
+        "Turns are still stored. The hooks in agent hosts give up after 0.8 s and store the"
+        " turn later.",
     ),
     Rule(
         "MemsvcCallsUnlogged",
@@ -130,8 +132,8 @@ RULES = (
         "10m",
         "warning",
         "Jobs have failed permanently. `memsvc jobs list --state failed` lists them.",
-        "These jobs are not retried automatically: their summaries, embeddings or deletions"
-        " are missing until somebody retries or drops the jobs.",
+        "These jobs are not retried automatically. Until somebody retries them, their work"
+        " (summaries, embeddings or deletions) is not done.",
     ),
     Rule(
         "MemsvcQueueStuck",
@@ -168,8 +170,8 @@ RULES = (
         "critical",
         "A model endpoint rejects the API key or the model name. Work that needs the model"
         " waits until the settings are corrected.",
-        "Nothing is lost. Summaries, memories or vectors are late; if it is the embedder"
-        " that is rejected, search uses words only.",
+        "Nothing is lost. Summaries, memories or vectors are late; if the embedder is"
+        " rejected, search uses keywords only.",
     ),
     Rule(
         "MemsvcModelFails",
@@ -177,7 +179,7 @@ RULES = (
         " sum(rate(memsvc_model_calls_total[15m])) > 0.2",
         "15m",
         "warning",
-        "One in five calls to the language model fails.",
+        "More than one in five calls to the language model fail.",
         "Jobs are retried until they succeed, so their results are late.",
     ),
     Rule(
@@ -185,7 +187,7 @@ RULES = (
         "sum(rate(memsvc_embedding_failures_total[15m])) > 0.1",
         "15m",
         "warning",
-        "The embedder is failing, so search uses words only.",
+        "The embedder is failing, so search uses keywords only.",
         "Recall misses texts that say the same thing in other words. Texts get their"
         " vectors once the embedder works again.",
     ),

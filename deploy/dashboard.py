@@ -64,7 +64,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of all calls",
-            "Time from receiving a call to answering it, including waits for slots and locks.",
+            "Time from receiving a call to answering it, including the time that the call"
+            " waited for a free slot and for locks.",
             "ms",
             tuple(quantile(share, "memsvc_call_duration_ms") for share in (0.5, 0.95, 0.99)),
         ),
@@ -72,28 +73,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Load": (
         Panel(
             "Running and waiting calls",
-            "Each running call occupies a slot. If calls wait for minutes, there are too"
-            " few slots.",
+            "Each running call occupies one of the server's slots for calls. If calls wait"
+            " for minutes, there are too few slots.",
             "short",
             (gauge("memsvc_calls_running", "running"), gauge("memsvc_calls_waiting", "waiting")),
         ),
         Panel(
             "Calls refused because of load",
-            "By reason: the caller's rate limit, or a lack of free slots or connections on"
-            " the server.",
+            "Refused calls by reason: the caller's rate limit, or a lack of free call slots"
+            " or database connections on the server.",
             "reqps",
             (rate("memsvc_refused_total", "reason", "{{reason}}"),),
             stacked=True,
         ),
         Panel(
             "Event loop delay",
-            "If this exceeds 100 ms, the process needs more CPU, or a call is blocking the loop.",
+            "If this delay exceeds 100 ms, the process needs more CPU, or a call is"
+            " blocking the loop.",
             "ms",
             tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95)),
         ),
         Panel(
-            "Wait for a slot, p95",
-            "By lane; only calls that had to wait are counted.",
+            "Wait for a free call slot, p95",
+            "Waiting time for each kind of slot (lane). Calls that did not have to wait are"
+            " not counted.",
             "ms",
             (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),),
         ),
@@ -106,14 +109,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Call rates exchanged with other replicas",
-            "Exchanges of call counts between replicas. While they fail, a caller can"
-            " exceed its rate limit.",
+            "Exchanges of call counts between replicas. While these exchanges fail, a"
+            " caller can exceed its rate limit.",
             "ops",
             (rate("memsvc_rates_told_total", "status", "{{status}}"),),
         ),
         Panel(
             "Trace spans",
-            "Lost spans affect traces, not calls. Empty if tracing is off.",
+            "Spans are the timed steps of traced calls. If spans are lost, the traces are"
+            " incomplete, but calls are not affected. The panel is empty if tracing is off.",
             "ops",
             (rate("memsvc_trace_spans_total", "outcome", "{{outcome}}"),),
         ),
@@ -130,13 +134,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 rate(
                     "mcp_memory_idempotency_conflicts_total",
                     "job",
-                    "turn ids with different content",
+                    "turn ids reused with different content",
                 ),
             ),
         ),
         Panel(
-            "Latency of turn calls, p95",
-            "Agents wait for `before` at each prompt. Host hooks give up after 0.8 s.",
+            "Latency of memory_before_turn and memory_after_turn, p95",
+            "Agents wait for memory_before_turn at each prompt. The hooks in agent hosts"
+            " give up after 0.8 s.",
             "ms",
             (
                 quantile(
@@ -149,21 +154,24 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Facts written by tier",
-            "L0 facts are permanent, L1 facts are kept for a day and L2 facts for a week.",
+            "Facts written, by tier",
+            "Facts of tier L0 are permanent. By default, facts of tier L1 are kept for a"
+            " day and facts of tier L2 for a week.",
             "wps",
             (rate("mcp_memory_fact_write_total", "tier", "{{tier}}"),),
             stacked=True,
         ),
         Panel(
-            "Entries ranked per recall",
-            "Number of entries that a search compared. It grows with the amount a user has said.",
+            "Entries ranked per recall or search",
+            "Number of stored entries that a recall or search compared before it chose the"
+            " best. The number grows with the amount of text stored for a user.",
             "short",
             tuple(quantile(share, "memsvc_recall_candidates") for share in (0.5, 0.95)),
         ),
         Panel(
             "Upkeep",
-            "Maintenance runs on sessions, and compactions of their context.",
+            "How often sessions are maintained, and how often the oldest items of a"
+            " session's context are moved into its summary.",
             "ops",
             (
                 rate("mcp_memory_maintenance_total", "status", "maintenance, {{status}}"),
@@ -172,7 +180,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Agreement with clients' own memory",
-            "How often both memories agreed, for clients that send theirs for comparison.",
+            "How often memsvc and a client's own memory agreed, for clients that send their"
+            " own result for comparison.",
             "ops",
             (rate("mcp_memory_shadow_total", "result", "{{result}}"),),
         ),
@@ -186,33 +195,33 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (gauge("memsvc_pool_open", "open"), gauge("memsvc_pool_idle", "idle")),
         ),
         Panel(
-            "Wait for a connection",
-            "If this is high, the pool is too small or the database is too slow.",
+            "Wait for a database connection",
+            "If this wait is long, the connection pool is too small or the database is too slow.",
             "ms",
             tuple(quantile(share, "memsvc_pool_wait_ms") for share in (0.5, 0.95)),
         ),
         Panel(
             "Size of the search index on disk",
-            "The size includes vectors. It was last measured by a worker.",
+            "Size of the index including its vectors, as last measured by a worker.",
             "bytes",
             (gauge("memsvc_index_bytes", "index", "max"),),
         ),
         Panel(
             "Entries in the search index",
-            "The database's own estimate.",
+            "Number of entries, as estimated by the database.",
             "short",
             (gauge("memsvc_index_entries", "entries", "max"),),
         ),
         Panel(
             "Wait for locks, p95",
-            "By kind of lock. Calls that write to the same session, project or document"
-            " wait for each other.",
+            "Waiting time by kind of lock. Calls that write to the same session, project or"
+            " document wait for each other.",
             "ms",
             (quantile(0.95, "memsvc_lock_wait_ms", "lock", "{{lock}}"),),
         ),
         Panel(
-            "Round trips per transaction",
-            "Each round trip adds the network latency to the database once.",
+            "Database round trips per transaction",
+            "Each round trip to the database makes a transaction longer by the network latency.",
             "short",
             tuple(quantile(share, "memsvc_round_trips") for share in (0.5, 0.95)),
         ),
@@ -230,21 +239,22 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Waiting time of the oldest runnable job",
-            "If this exceeds a few minutes, no worker is running, it has too few slots, or"
-            " its model does not answer.",
+            "If this exceeds a few minutes, no worker is running, the worker can run too"
+            " few jobs at once, or its model does not answer.",
             "s",
             (gauge("memsvc_job_oldest_s", "waited", "max"),),
         ),
         Panel(
             "Attempts",
-            "Jobs that succeeded, will be retried, or failed permanently.",
+            "Attempts to run jobs, by result: the job succeeded, will be retried, or failed"
+            " permanently.",
             "ops",
             (rate("memsvc_job_runs_total", "status", "{{status}}"),),
             stacked=True,
         ),
         Panel(
-            "Duration by job, p95",
-            "Duration of one attempt. A job appears here after its first run.",
+            "Duration of jobs by kind, p95",
+            "Duration of one attempt. A kind of job appears here after its first run.",
             "ms",
             (quantile(0.95, "memsvc_job_duration_ms", "job", "{{job}}"),),
         ),
@@ -252,13 +262,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Models": (
         Panel(
             "Calls to the language model",
-            "By purpose and outcome.",
+            "Calls by purpose and outcome.",
             "reqps",
             (rate("memsvc_model_calls_total", "purpose, status", "{{purpose}} {{status}}"),),
         ),
         Panel(
             "Latency of the language model, p95",
-            "By purpose. Callers wait only for judgements and whiteboards.",
+            "Latency by purpose of the call. Clients only wait for the model when it"
+            " extracts memories, judges knowledge blocks or updates whiteboards.",
             "ms",
             (quantile(0.95, "memsvc_model_duration_ms", "purpose", "{{purpose}}"),),
         ),
@@ -270,8 +281,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Calls to the embedder",
-            "Documents are embedded by jobs, and questions by calls. Failures are shown by"
-            " error code.",
+            "Jobs request vectors for stored texts, and calls request vectors for"
+            " questions. Failures are shown by error code.",
             "reqps",
             (
                 rate("memsvc_embedding_calls_total", "kind, status", "{{kind}}, {{status}}"),
@@ -285,13 +296,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (quantile(0.95, "memsvc_embedding_duration_ms", "kind", "{{kind}}"),),
         ),
         Panel(
-            "Rejected by an endpoint",
-            "If this is above zero, an API key or a model name is wrong, and work waits"
-            " until the settings are corrected.",
+            "Requests rejected by a model endpoint",
+            "If this number is above zero, an API key or a model name is wrong, and work"
+            " waits until the settings are corrected.",
             "short",
             (
                 gauge("memsvc_model_refused", "rejected now"),
-                rate("memsvc_model_refusals_total", "job", "rejections per second"),
+                rate("memsvc_model_refusals_total", "job", "rejected requests per second"),
             ),
         ),
         Panel(
@@ -302,7 +313,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Latency of the reranker, p95",
-            "Recall waits for the reranker.",
+            "Every search in files waits for the reranker to answer, so this latency is"
+            " part of the duration of the search.",
             "ms",
             (quantile(0.95, "memsvc_rerank_duration_ms"),),
         ),
@@ -317,35 +329,37 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Facts changed by a model",
-            "Outcomes of changes that a model proposed. If many are unknown or unfit, the"
-            " model is too small.",
+            "Outcomes of the changes to facts that a model proposed. If many outcomes are"
+            " `unknown` (the change cites a message or fact that does not exist) or `unfit`"
+            " (the change cannot be used), the model is too small.",
             "ops",
             (rate("memsvc_extracted_facts_total", "outcome", "{{outcome}}"),),
         ),
     ),
-    "Clients and log": (
+    "Clients and call log": (
         Panel(
             "Subscribers",
-            "Clients subscribed to changes, and clients on the deprecated transport.",
+            "Clients subscribed to changes, and clients on the deprecated transport at /sse.",
             "short",
             (gauge("memsvc_listeners_open", "listeners"), gauge("memsvc_sse_open", "/sse")),
         ),
         Panel(
             "Change notifications",
-            "0 means that a process does not receive changes made by other processes, so"
-            " its subscribers are not notified.",
+            "1 means that every process is notified of changes made by other processes. 0"
+            " means that at least one process is not, so its own subscribers are not"
+            " notified either.",
             "bool",
             (gauge("memsvc_changes_heard", "all processes", "min"),),
         ),
         Panel(
             "Call log",
-            "Records waiting to be written, and records lost because the database did not"
-            " accept them in time.",
+            "Call records waiting to be written, and records lost because the database did"
+            " not accept them in time.",
             "short",
             (
                 gauge("memsvc_audit_backlog", "waiting"),
-                rate("memsvc_audit_dropped_total", "job", "lost per second"),
-                rate("memsvc_traces_dropped_total", "job", "traces lost per second"),
+                rate("memsvc_audit_dropped_total", "job", "call records lost per second"),
+                rate("memsvc_traces_dropped_total", "job", "recall traces lost per second"),
             ),
         ),
     ),

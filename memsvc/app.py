@@ -179,12 +179,8 @@ def _middleware(
         challenge=challenge(authenticator.options.oauth),
         public_paths=rest.PUBLIC_PATHS | {route.path for route in public},
         admission=dispatch.admission,
-        streams=_is_stream,
+        streams=lambda scope: is_upload(scope) or is_archive(scope),
     )
-
-
-def _is_stream(scope: Scope) -> bool:
-    return scope["path"].startswith("/api/") and (is_upload(scope) or is_archive(scope))
 
 
 def _sse_routes(

@@ -80,13 +80,13 @@ def endpoint(environment: Any) -> tuple[str, str]:
     if not usable:
         raise invalid(
             f"{URL_VARIABLE} is not the URL of a server",
-            recovery="set it to a URL such as http://127.0.0.1:8080",
+            recovery=f"set {URL_VARIABLE} to a URL such as http://127.0.0.1:8080",
         )
     key = environment.get(KEY_VARIABLE, "").strip()
     if not key:
         raise invalid(
             f"{KEY_VARIABLE} is not set",
-            recovery=f"set it to a key of the server at {url}",
+            recovery=f"set {KEY_VARIABLE} to a key of the server at {url}",
         )
     return (url if url.endswith("/mcp") else f"{url}/mcp"), key
 

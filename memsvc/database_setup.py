@@ -150,9 +150,13 @@ def _log_pooler(database: Database, settings: Settings) -> None:
             "configure the pooler to support prepared statements (PgBouncer 1.21 and newer:"
             " max_prepared_statements)"
         )
-        log.info("statements are not prepared, which costs one more round trip each", recovery=keep)
+        log.info(
+            "SQL statements are not prepared in advance, so each costs one additional round"
+            " trip to the database",
+            recovery=keep,
+        )
     if not settings.database.direct_url:
-        message = "a pooler in transaction mode blocks notifications of changes and new jobs"
+        message = "a pooler in transaction mode prevents notifications of changes and of new jobs"
         log.warning(
             message, recovery="set database.direct_url to PostgreSQL itself, not to the pooler"
         )
@@ -169,6 +173,6 @@ async def _check_schema(database: Database, revisions: Revisions) -> None:
     if not exists[0]["there"] or not await is_schema_current(database, revisions):
         raise unavailable(
             f"the database is not at revision {revisions.head}, which this version of memsvc needs",
-            recovery="run `memsvc migrate` with database.admin_url set, or set it for the"
-            " server, which then migrates at its start",
+            recovery="set database.admin_url; then run `memsvc migrate`, or restart the server,"
+            " which migrates the database when it starts",
         )

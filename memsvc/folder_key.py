@@ -57,7 +57,10 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
             return f"<the key in {file}>", f"The API key is in {file}."
         return (
             "<API key>",
-            f"The API key in {file} is no longer valid here: create one with `memsvc key create`.",
+            (
+                f"The API key in {file} is no longer valid here: create another with"
+                " `memsvc key create`."
+            ),
         )
     if any(
         key.is_valid(now) and key.label != LEGACY_LABEL for key in await keys.list_keys(database)
@@ -114,7 +117,8 @@ async def list_legacy_keys(
             count += await keys.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
         log.warning(
-            "keys that opened a tenant in open mode are now listed",
+            "keys that were used while the server accepted any key are now in the list of"
+            " valid keys",
             label=LEGACY_LABEL,
             keys=count,
         )
@@ -127,7 +131,10 @@ def _read_secret(file: Path) -> str | None:
 
 def _warn_if_open(file: Path) -> None:
     if file.stat().st_mode & 0o077:
-        log.warning("other users can read the file with the API key: run chmod 600", file=str(file))
+        log.warning(
+            "other users can read the file that contains the API key: run chmod 600 on that file",
+            file=str(file),
+        )
 
 
 def _write_secret(file: Path, text: str) -> None:

@@ -37,6 +37,7 @@ from memsvc.administration.usage_tools import (
     TenantLimit,
     UsageTools,
 )
+from memsvc.core.analysis import content_terms
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.frozen import frozen
@@ -422,6 +423,7 @@ def read_examples() -> None:
     """Read a sentence in each language, which loads the word lists and weights of the rules."""
     for language in LANGUAGES:
         example = language.rules[0].example
+        content_terms(example)
         extract([("", example)], session="", turn="", user="")
         changes_in(example)
 
@@ -455,17 +457,20 @@ class Runtime:
 
         A vocabulary that cannot be used is logged; only calls that count tokens fail then.
         """
-        if self.services.models.embedding is not None:
-            await self.services.models.embedding.load()
-        try:
-            await asyncio.to_thread(self.services.tokens.load)
-        except RuntimeError as error:
-            log.error("cannot count tokens; calls that need a count will fail", fault=str(error))
         await asyncio.to_thread(read_examples)
         for tool in self.dispatch.catalogue:
             input_schema(tool)
             listed_output_schema(tool)
             await asyncio.sleep(0)
+        if self.services.models.embedding is not None:
+            await self.services.models.embedding.load()
+        try:
+            await asyncio.to_thread(self.services.tokens.load)
+        except RuntimeError as error:
+            log.error(
+                "the tokenizer cannot be loaded; calls that need to count tokens will fail",
+                fault=str(error),
+            )
 
 
 @asynccontextmanager

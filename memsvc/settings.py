@@ -86,7 +86,7 @@ _SOURCES: ContextVar[tuple[PydanticBaseSettingsSource, ...]] = ContextVar("sourc
 class Switch(Options):
     """A switch for a group of tools."""
 
-    enabled: bool = Field(True, description="whether these tools are enabled")
+    enabled: bool = Field(True, description="whether the tools of this group are enabled")
 
 
 class AdminSwitch(Switch):
@@ -94,7 +94,8 @@ class AdminSwitch(Switch):
 
     over_mcp: bool = Field(
         False,
-        description="whether MCP clients see them too, in addition to REST and the command line",
+        description="whether the tools of this group are also offered to MCP clients, in addition"
+        " to REST and the command line",
     )
 
 
@@ -102,7 +103,9 @@ class ToolSwitches(Options):
     """Switches for the groups of tools."""
 
     memory: Switch = Field(
-        Switch(), description="turn memory: memory_before_turn, memory_after_turn and related tools"
+        Switch(),
+        description="turn memory (memory of conversations): memory_before_turn, memory_after_turn"
+        " and related tools",
     )
     file_io: Switch = Field(Switch(), description="files: file_read, file_write and related tools")
     whiteboard: Switch = Field(
@@ -120,7 +123,9 @@ class ToolSwitches(Options):
     admin: AdminSwitch = Field(
         AdminSwitch(), description="administration: tenant_usage, tenant_purge and related tools"
     )
-    mcp_pipe: PipeOptions = Field(PipeOptions(), description="mcp_pipe: several calls in one")
+    mcp_pipe: PipeOptions = Field(
+        PipeOptions(), description="mcp_pipe: run several tools in one call"
+    )
     find_tool: Switch = Field(Switch(), description="find_tool: find the right tool for a task")
     disabled: tuple[str, ...] = Field((), description="names of tools to disable")
 
@@ -131,14 +136,14 @@ class McpOptions(Options):
     tools: ToolSwitches = Field(ToolSwitches(), description="groups of tools to enable")
     toolset: Toolsets = Field(
         ("agent",),
-        description="toolsets that clients list by default, unless the request or the key names"
+        description="toolsets that are listed to clients unless the request or the key names"
         " others; tools that are not listed can still be called",
     )
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
 
 class ToolSettings(Options):
-    """Settings of MCP memory tools, under the name `settings` that operators know."""
+    """Settings of the MCP tools and of turn memory, under `settings`, as in `settings.mcp`."""
 
     mcp: McpOptions = Field(McpOptions(), description="the MCP tools")
 
@@ -157,7 +162,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any free port")
     data_dir: Path = Field(
-        Path(".memsvc"), description="folder of the embedded PostgreSQL and of the first API key"
+        Path(".memsvc"),
+        description="folder that contains the embedded PostgreSQL and the file with the first API"
+        " key",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="minimum log level"
@@ -166,8 +173,8 @@ class Settings(BaseSettings):
         0.0,
         ge=0,
         le=3600,
-        description="how long new calls are still answered after SIGTERM, while /readyz already"
-        " fails",
+        description="how long new calls are still answered after SIGTERM; /readyz fails during this"
+        " time",
     )
     shutdown_grace_s: float = Field(
         25.0, ge=0, le=3600, description="how long running calls may continue after SIGTERM"
@@ -179,7 +186,9 @@ class Settings(BaseSettings):
         SseOptions(), description="the deprecated transport at /sse, for old clients"
     )
     server_card: ServerCardOptions = Field(
-        ServerCardOptions(), description="what the server reveals without a key"
+        ServerCardOptions(),
+        description="the server card, which tells MCP clients about this server and can be read"
+        " without a key",
     )
     audit: AuditOptions = Field(AuditOptions(), description="the call log")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
@@ -193,22 +202,24 @@ class Settings(BaseSettings):
         ArchiveOptions(), description="export and restore of a tenant's data"
     )
     whiteboard: WhiteboardOptions = Field(
-        WhiteboardOptions(), description="whiteboards: a page for each conversation"
+        WhiteboardOptions(), description="whiteboards: one page of notes for each conversation"
     )
     knowledge: KnowledgeOptions = Field(
-        KnowledgeOptions(), description="agent knowledge: blocks that fade unless they are used"
+        KnowledgeOptions(),
+        description="agent knowledge: short texts (knowledge blocks) that fade unless used",
     )
     notebook: NotebookOptions = Field(
         NotebookOptions(), description="the notebook: a tree of documents in each project"
     )
     memories: MemoriesOptions = Field(
-        MemoriesOptions(), description="memories: short statements about a user, each with an id"
+        MemoriesOptions(),
+        description="memories: short statements about a user, each with its own id",
     )
     embeddings: EmbeddingOptions = Field(
         EmbeddingOptions(), description="search by meaning", repr=False
     )
     policy: PolicyOptions = Field(
-        PolicyOptions(), description="policies for stored content, for all tools"
+        PolicyOptions(), description="policies for stored content, whichever tool stores it"
     )
     model: ModelOptions = Field(ModelOptions(), description="the language model", repr=False)
     rerank: RerankOptions = Field(
@@ -233,11 +244,13 @@ class Settings(BaseSettings):
         if heuristic.enabled and not heuristic.base_url:
             if not self.model.model:
                 raise ValueError(
-                    f"{HEURISTIC}.enabled needs {HEURISTIC}.base_url, or a model in model.model"
+                    f"if {HEURISTIC}.enabled is true, either {HEURISTIC}.base_url or"
+                    " model.model must be set"
                 )
             if heuristic.model != HEURISTIC_MODEL or heuristic.api_key:
                 raise ValueError(
-                    f"{HEURISTIC}.model and {HEURISTIC}.api_key also need {HEURISTIC}.base_url"
+                    f"if {HEURISTIC}.model or {HEURISTIC}.api_key is set,"
+                    f" {HEURISTIC}.base_url must also be set"
                 )
         return self
 
@@ -283,9 +296,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _owner_needs_application(self) -> Self:
         if self.database.admin_url and not self.database.url:
-            raise ValueError("database.admin_url also needs database.url")
+            raise ValueError("if database.admin_url is set, database.url must also be set")
         if self.database.direct_url and not self.database.url:
-            raise ValueError("database.direct_url also needs database.url")
+            raise ValueError("if database.direct_url is set, database.url must also be set")
         return self
 
 
@@ -384,9 +397,9 @@ def _read(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise SettingsError([f"{file}: {where}invalid YAML"]) from error
+        raise SettingsError([f"cannot read {file}: {where}invalid YAML"]) from error
     if not isinstance(values, dict | None):
-        raise SettingsError([f"{file}: must contain keys and values"])
+        raise SettingsError([f"{file} must contain YAML keys and values"])
     return {str(name): value for name, value in _without_empty(values or {}).items()}
 
 
@@ -404,7 +417,14 @@ def with_values(text: str, section: str, values: dict[str, str | int]) -> str:
         if yaml.safe_load(written) == expected:
             return written
     listing = ", ".join(f"{name}: {value}" for name, value in values.items())
-    raise SettingsError([f"edit {section} by hand in this file: {listing}"])
+    raise SettingsError(
+        [
+            (
+                f"the section {section} cannot be edited automatically; set these values in the"
+                f" file by hand: {listing}"
+            )
+        ]
+    )
 
 
 def _with_value(text: str, section: str, name: str, value: str) -> str:
@@ -477,7 +497,10 @@ def _suggest(path: list[str]) -> str:
     names = {
         name.removeprefix(prefix).split(".")[0] for name in all_names if name.startswith(prefix)
     }
-    return f"; settings {f'in {prefix[:-1]}' if section else 'here'}: {', '.join(sorted(names))}"
+    return (
+        f"; the settings {f'in {prefix[:-1]}' if section else 'here'} are"
+        f" {', '.join(sorted(names))}"
+    )
 
 
 def _is_section(path: list[str]) -> bool:

@@ -153,12 +153,14 @@ FOLDER_VARIABLE: Final = "DATA_DIR"
 TEMPLATE_VARIABLE: Final = "ROOT_TEMPLATE"
 HIDDEN: Final = ".memsvc"
 TOOLS: Final = ("read_document", "update_document", "get_document_tree")
-INSTRUCTIONS: Final = """\
-A notebook of Markdown documents that form a tree. `root` is its main entry point: keep all primary information there,
-and always read and update `root` by default. Only when a topic has become too large or too complex for `root`, split it
-out: put `[[subdocument_id]]` in the text, which makes the document `subdocument_id`, and write it there. Keep the tree
-shallow. A document is linked by exactly one other, and goes away once nothing links it.
-"""
+INSTRUCTIONS: Final = (
+    "A notebook of Markdown documents that form a tree. `root` is its main entry point:"
+    " keep all primary information there,\nand always read and update `root` by default."
+    " Only when a topic has become too large or too complex for `root`, split it\nout: put"
+    " `[[subdocument_id]]` in the text, which creates the document `subdocument_id`, and"
+    " write it there. Keep the tree\nshallow. Exactly one other document links to each"
+    " document; a document is removed when nothing links to it any more.\n"
+)
 
 
 def serve_notebook(environment: Mapping[str, str], *, all_tools: bool) -> None:
@@ -201,7 +203,9 @@ def _settings(data_dir: Path, template: str) -> Settings:
             settings=ALL_LISTED,
         )
     except SettingsError as error:
-        raise invalid(f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}") from None
+        raise invalid(
+            f"the value of {TEMPLATE_VARIABLE} cannot be used: {'; '.join(error.errors)}"
+        ) from None
 
 
 def _published(sync: "FolderSync", names: Collection[str] | None, services: Services) -> Published:
@@ -264,9 +268,10 @@ class FolderSync:
             where = ", ".join(f"{name} {value}" for name, value in error.details.items())
             raise MemsvcError(
                 error.code,
-                f"cannot load the documents of {FOLDER_VARIABLE}: {error.message} ({where})",
-                recovery="correct the links in its *.md files, or move the files elsewhere, and"
-                " start again",
+                f"cannot load the documents in the folder that {FOLDER_VARIABLE} names:"
+                f" {error.message} ({where})",
+                recovery="correct the links in the *.md files of this folder, or move the files"
+                " elsewhere, and start again",
             ) from error
         self._log(
             [

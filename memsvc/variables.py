@@ -1,7 +1,9 @@
-"""Environment variables of clients: the server, the key, whose memory; no settings of a server."""
+"""Environment variables that commands read without loading the settings of a server."""
 
 from typing import Final
 
+DATA_DIR_VARIABLE: Final = "MEMSVC_DATA_DIR"
+PORT_VARIABLE: Final = "MEMSVC_PORT"
 URL_VARIABLE: Final = "MEMSVC_URL"
 KEY_VARIABLE: Final = "MEMSVC_API_KEY"
 USER_VARIABLE: Final = "MEMSVC_USER"

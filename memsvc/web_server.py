@@ -137,7 +137,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections_max:
             log.warning(
-                "a connection beyond the limit was refused", connections=len(self.connections)
+                "a connection was refused because the limit of connections was reached",
+                connections=len(self.connections),
             )
             self._refused = True
             transport.abort()
@@ -184,16 +185,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read as HTTP."""
         del msg
-        self._reject(HTTPStatus.BAD_REQUEST, invalid("the server cannot parse this request"))
+        self._reject(HTTPStatus.BAD_REQUEST, invalid("the server cannot read this request as HTTP"))
 
     def _too_large(self) -> None:
         limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
-        error = payload_too_large(f"the head of a request is limited to {limits_text}")
+        error = payload_too_large(f"the headers of a request are limited to {limits_text}")
         self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 
     def _on_timeout(self) -> None:
         self._head_timer = None
-        message = f"the head of the request did not arrive within {self.limits.head_s:g} s"
+        message = f"the headers of the request did not arrive within {self.limits.head_s:g} s"
         self._reject(HTTPStatus.REQUEST_TIMEOUT, invalid_content(message))
 
     def _reject(self, status: HTTPStatus, error: MemsvcError) -> None:

@@ -42,30 +42,39 @@ LOCKED, RETURNED, SLICE_OVER = "busy", "handed back", "slice over"
 
 
 class WorkerOptions(Options):
-    """Options of the worker."""
+    """Options of the worker, which runs background jobs."""
 
     enabled: bool = Field(
         True,
-        description="whether `memsvc serve` also runs jobs; if not, run `memsvc worker` as well",
+        description="whether `memsvc serve` also runs jobs; if false, run `memsvc worker` as well",
     )
-    concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
+    concurrency: int = Field(
+        4, ge=2, le=100, description="maximum number of jobs that one worker runs at once"
+    )
     slice_s: float = Field(
-        5.0, gt=0, le=3600, description="how long a job runs before waiting jobs get their turn"
+        5.0, gt=0, le=3600, description="how long a job may run before waiting jobs get their turn"
     )
     lease_s: float = Field(
         25.0,
         ge=1,
         le=3600,
-        description="time after which another worker takes over a dead worker's job",
+        description="time after which another worker takes over the job of a dead worker",
     )
     poll_s: float = Field(
-        5.0, gt=0, le=300, description="interval at which the queue is polled without notifications"
+        5.0,
+        gt=0,
+        le=300,
+        description="interval at which the worker looks for new jobs in the queue if no"
+        " notification arrives",
     )
     retry_s_max: float = Field(
         60.0, gt=0, le=3600, description="longest delay between two attempts of a job"
     )
     sample_s: float = Field(
-        15.0, gt=0, le=3600, description="interval at which the backlog is counted for the metrics"
+        15.0,
+        gt=0,
+        le=3600,
+        description="interval at which waiting jobs are counted for the metrics",
     )
     sweep_s: float = Field(
         60.0,
@@ -77,10 +86,10 @@ class WorkerOptions(Options):
         0,
         ge=0,
         le=65535,
-        description="port where `memsvc worker` serves /healthz, /readyz and /metrics; 0: none",
+        description="port where `memsvc worker` serves /healthz, /readyz and /metrics; 0: no port",
     )
     keep_log_days: float = Field(
-        7.0, gt=0, le=3650, description="how long the queue keeps its log of finished jobs"
+        7.0, gt=0, le=3650, description="number of days for which the log of finished jobs is kept"
     )
 
 
@@ -199,7 +208,8 @@ class Worker:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again
                 log.warning(
-                    "the worker lost its connection to the queue", error=type(error).__name__
+                    "the worker lost its connection to the job queue in the database",
+                    error=type(error).__name__,
                 )
             pause_s = (
                 0.5 if self._last_event_at != started_at else min(pause_s * 2, RECONNECT_S_MAX)
@@ -313,9 +323,17 @@ class Worker:
             try:
                 await do()
             except MemsvcError as error:
-                log.warning("the worker could not maintain the queue", code=error.code.value)
+                log.warning(
+                    "a regular task of the worker failed (counting waiting jobs, queueing"
+                    " due jobs or cleaning up); it will be repeated",
+                    code=error.code.value,
+                )
             except Exception as error:  # a fault in one round must not end all later ones
-                log.error("the worker could not maintain the queue", exc_info=error)
+                log.error(
+                    "a regular task of the worker failed (counting waiting jobs, queueing"
+                    " due jobs or cleaning up); it will be repeated",
+                    exc_info=error,
+                )
             await asyncio.sleep(interval_s)
 
     async def _sample(self) -> None:

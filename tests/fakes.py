@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from memsvc.core.errors import MemsvcError
-from memsvc.core.ports import Output
+from memsvc.core.ports import Head, Output
 from tests.endpoints import vector_of
 
 
@@ -64,8 +64,11 @@ class FakeEmbedder:
     async def load(self) -> None:
         pass
 
-    def asks_memory(self, vector: Sequence[float]) -> None:
+    def log_odds(self, head: Head, vector: Sequence[float]) -> None:
         pass
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        return vector
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if self.failing is not None:

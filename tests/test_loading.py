@@ -126,6 +126,7 @@ async def test_a_server_whose_vocabulary_is_damaged_says_so_and_goes_on(
 WARMED = """
 import sys
 from memsvc.core.question_kinds import kind_of
+from memsvc.core.analysis import content_terms
 from memsvc.core.rules.changes import changes_in
 from memsvc.core.rules.extraction import extract
 from memsvc.runtime import read_examples
@@ -138,6 +139,7 @@ for text in ("I live in Graz and cannot eat nuts. I no longer smoke.", "Ich wohn
     extract([("", text)], session="", turn="", user="")
     changes_in(text)
     kind_of(text)
+    content_terms(text)
 print(*opened, "end", file=sys.stderr)
 """
 

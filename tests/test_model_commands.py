@@ -91,7 +91,7 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
         assert stat.S_IMODE(folder.file.stat().st_mode) == 0o600
         endpoint.calls.clear()
         again = await folder.done(*use)
-        assert "nothing to change" in again
+        assert "nothing to change: the settings already have these values" in again
         assert "embedded 0 texts" in again
         assert folder.file.read_bytes() == written
         assert not any("Oshima" in text for text in endpoint.texts)
@@ -104,9 +104,11 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
         assert endpoint.texts == ["when does a boat go"]
         assert "ok    embeddings: openai/m returned" in (await folder.run("doctor")).stdout
     assert "memsvc embeddings use" in await folder.done("embeddings", "off")
-    assert "nothing to change" in await folder.done("embeddings", "off")
+    assert "nothing to change: the settings already have these values" in await folder.done(
+        "embeddings", "off"
+    )
     assert await vector_count(admin) == 3
-    assert "ok    embeddings: off" in (await folder.run("doctor")).stdout
+    assert "search uses keywords only" in (await folder.run("doctor")).stdout
 
 
 async def test_a_model_that_does_not_answer_as_it_should_changes_nothing(folder: Folder) -> None:
@@ -120,7 +122,7 @@ async def test_a_model_that_does_not_answer_as_it_should_changes_nothing(folder:
         wrong = await folder.refused(
             "embeddings", "use", url, "--model", "m", "--dimensions", str(DIMENSIONS)
         )
-        assert f"without {DIMENSIONS} dimensions" in wrong
+        assert f"do not have {DIMENSIONS} dimensions" in wrong
         endpoint.always = "fine"
         endpoint.calls.clear()
         assert "--model" in await folder.refused("embeddings", "use", url)
@@ -190,7 +192,7 @@ async def test_a_folder_is_used_from_wherever_the_command_runs_and_can_follow_an
         await folder.done("embeddings", "use", f"{endpoint.url}/v1", "--model", "m")
     model = write_model(folder.path / "tiny")
     wrong = await folder.refused("embeddings", "use", str(model), "--dimensions", "4")
-    assert "3 dimensions, not 4" in wrong
+    assert "3 dimensions, but embeddings.dimensions is 4" in wrong
     told = await folder.done("embeddings", "use", str(model))
     assert "returned 3 dimensions" in told
     assert "embedded 1 texts" in told

@@ -62,7 +62,7 @@ def test_index_and_readme_lead_to_every_page() -> None:
 def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all() -> None:
     head, *sections = re.split(r"^## ", (DOCS / "tools.md").read_text("utf-8"), flags=re.M)
     below = {section.partition("\n")[0]: section for section in sections}
-    arguments, results = head.split("Members of results:")
+    arguments, results = head.split("Result fields:")
     for tool in all_published().tools:
         for members, shared in (
             (docs_commands.arguments_of(tool), arguments),

@@ -39,6 +39,11 @@ def service(*arguments: str, status: int = 0, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
+def printed_file(*arguments: str) -> str:
+    """The file that `memsvc service install` would write."""
+    return typed("service", "install", "--dry-run", *arguments).stdout
+
+
 def ran(home: Path) -> list[str]:
     file = home.parent / "ran"
     return file.read_text().splitlines() if file.exists() else []
@@ -59,7 +64,7 @@ def unquoted(line: str) -> list[str]:
 
 
 def test_systemd_unit_runs_the_server_with_the_options_given(home: Path) -> None:
-    text = service("install", "--dry-run", "--data-dir", ODD, "--port", "9090")
+    text = printed_file("--data-dir", ODD, "--port", "9090")
     [command] = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     *program, serve, folder_option, folder, port_option, port = unquoted(command)
     assert command.startswith('ExecStart=:"')  # variables are not replaced
@@ -79,7 +84,7 @@ def test_systemd_takes_the_unit(
     folder: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unit = tmp_path / "memsvc.service"
-    unit.write_text(service("install", "--dry-run", "--data-dir", folder))
+    unit.write_text(printed_file("--data-dir", folder))
     monkeypatch.setenv("PATH", os.defpath)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     done = subprocess.run(
@@ -97,7 +102,7 @@ def test_launchd_agent_runs_the_server_with_the_options_given(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    agent = plistlib.loads(service("install", "--dry-run", "--data-dir", ODD).encode())
+    agent = plistlib.loads(printed_file("--data-dir", ODD).encode())
     assert agent["ProgramArguments"][-3:] == ["serve", "--data-dir", str(home / ODD)]
     assert agent["RunAtLoad"] is True
     assert agent["StandardOutPath"] == "/dev/null"
@@ -142,10 +147,10 @@ def test_install_writes_a_private_file_and_remove_takes_it_back(
         assert "started" in service("install")
     assert (home / file).stat().st_mode & 0o777 == 0o600
     assert ran(home) == [line.replace("HOME", str(home)) for line in started] * 2
-    assert "installed: " in service("status")
+    assert "is installed" in service("status")
     assert f"would be removed: {home / file}" in service("remove", "--dry-run")
     (home.parent / "ran").unlink()
-    assert f"removed: {home / file}" in service("remove")
+    assert f"removed the service file {home / file}" in service("remove")
     assert ran(home) == stopped
     assert not (home / file).exists()
     assert "not installed" in service("remove")
@@ -183,6 +188,15 @@ def test_install_names_settings_of_the_environment_that_the_service_does_not_get
     assert "Warning: MEMSVC_LIMITS__CONNECTIONS_MAX is set in this shell" in told
     assert "MEMSVC_API_KEY" not in told
     assert "msk_secret" not in told + (home / UNIT).read_text()
+
+
+def test_dry_run_names_settings_of_the_environment_and_the_option_to_pass(home: Path) -> None:
+    told = service("install", "--dry-run", MEMSVC_PORT="9091", MEMSVC_AUTH__MODE="open")
+    assert (
+        "MEMSVC_PORT is set in this shell, but the service does not receive it: pass --port" in told
+    )
+    assert "MEMSVC_AUTH__MODE" in told
+    assert not (home / UNIT).exists()
 
 
 def test_service_refuses_a_platform_without_a_manager(

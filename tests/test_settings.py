@@ -180,12 +180,12 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("a: [", "line 1: invalid YAML"),
-        ("- a", "must contain keys and values"),
+        ("- a", "must contain YAML keys and values"),
         ("auth: 5", "auth: must be an object"),
-        ("whatever: {deep: 1}", "whatever: unknown setting; settings here: "),
-        ("auth: {zzz: 1}", "auth.zzz: unknown setting; settings in auth: "),
-        ("database: {admin_url: 'postgresql://x'}", "database.admin_url also needs database.url"),
-        ("database: {url: 'mysql://x'}", "database.url: must begin with postgresql://"),
+        ("whatever: {deep: 1}", "whatever: unknown setting; the settings here are "),
+        ("auth: {zzz: 1}", "auth.zzz: unknown setting; the settings in auth are "),
+        ("database: {admin_url: 'postgresql://x'}", "database.admin_url is set, database.url must"),
+        ("database: {url: 'mysql://x'}", "database.url: the URL must begin with postgresql://"),
         ("database: {url: 'postgresql://h:99999/x'}", "must name a port"),
         ("embeddings: {provider: openai}", "provider openai at api.openai.com needs api_key"),
         (
@@ -194,7 +194,7 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
         ),
         (
             HEURISTIC.format("{enabled: true}"),
-            "needs settings.mcp.memory.heuristic.base_url, or a model in model.model",
+            "either settings.mcp.memory.heuristic.base_url or model.model must be set",
         ),
         (
             HEURISTIC.format("{enabled: true, base_url: 'https://host/v1?a=b'}"),

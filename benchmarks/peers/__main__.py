@@ -2,10 +2,9 @@
 benchmarks.peers [PEER...]`.
 
 Each peer is installed into an environment of its own in the scratch folder, with pip or npm as they
-are configured here, and asks nothing but an endpoint for embeddings on the loopback, which runs the
-model of `--model-folder`. Without that folder, peers that cannot do without an embedder get hashed
-words for one, and their recall is left out. A peer that cannot be installed or run is told with the
-reason.
+are configured here. Those with an embedder get the sentence encoder that memsvc is installed with,
+from an endpoint on the loopback, and reach nothing else. The report names each peer that cannot be
+installed or run, with the reason.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from benchmarks.peers.embeddings import endpoint
 from benchmarks.peers.of_libraries import ELFMEM, MEM0
 from benchmarks.peers.of_mcp_memory_service import MCP_MEMORY_SERVICE
 from benchmarks.peers.of_server_memory import SERVER_MEMORY
-from benchmarks.peers.ours import OURS, with_embedder
+from benchmarks.peers.ours import OURS, WORDS_ALONE
 from benchmarks.peers.store import Peer
 from benchmarks.peers.trial import Trial, behave, each, install, recall
 from benchmarks.recall import OFF_TOPIC
@@ -47,11 +46,10 @@ async def compare(
     """Every peer on trial, one part after the other: environments in the scratch folder, data in
     that of the run."""
     off_topic = OFF_TOPIC.read_text(encoding="utf-8").splitlines()[: given.off_topic]
-    async with endpoint(given.model_folder) as where:
+    async with endpoint() as where:
         trials = [Trial(peer, scratch, run, where) for peer in peers]
         await each(trials, install, "installing")
         if "recall" in given.parts and given.data:
-            scored = [trial for trial in trials if given.model_folder or not trial.peer.embeds]
             for conversation in load(given.data)[: given.conversations]:
                 step = partial(
                     recall,
@@ -59,7 +57,7 @@ async def compare(
                     questions=given.questions,
                     off_topic=off_topic,
                 )
-                await each(scored, step, f"recall, {conversation.name}")
+                await each(trials, step, f"recall, {conversation.name}")
         if "behaviour" in given.parts:
             await each(
                 [trial for trial in trials if not trial.peer.behaves_as], behave, "behaviour"
@@ -69,10 +67,10 @@ async def compare(
     return trials
 
 
-def chosen(names: Sequence[str], model_folder: Path | None) -> list[Peer]:
+def chosen(names: Sequence[str]) -> list[Peer]:
     """The peers of these names, or all. SystemExit when there is none of a name."""
-    ours = [OURS, *([with_embedder(model_folder)] if model_folder else [])]
-    peers = {peer.name: peer for peer in (*ours, MEM0, MCP_MEMORY_SERVICE, SERVER_MEMORY, ELFMEM)}
+    every = (OURS, WORDS_ALONE, MEM0, MCP_MEMORY_SERVICE, SERVER_MEMORY, ELFMEM)
+    peers = {peer.name: peer for peer in every}
     if unknown := set(names) - peers.keys():
         raise SystemExit(
             f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(peers)}"
@@ -82,20 +80,19 @@ def chosen(names: Sequence[str], model_folder: Path | None) -> list[Peer]:
 
 async def measure(given: argparse.Namespace) -> Report:
     """Install, measure, tell."""
-    peers = chosen(given.peers, given.model_folder)
+    peers = chosen(given.peers)
     with tempfile.TemporaryDirectory(prefix="memsvc-peers-") as run:
         scratch = given.scratch.resolve() if given.scratch else Path(run)
         return results.report(await compare(peers, scratch, Path(run), given), given.messages)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Who, with which data and model, and where."""
+    """Who, with which data, and where."""
     parser.add_argument(
         "peers", nargs="*", metavar="PEER", help="who is compared; without a name, everybody"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
     parser.add_argument("--data", type=Path, help="the LoCoMo file; without it, recall is left out")
-    parser.add_argument("--model-folder", type=Path, help="folder of a local embedding model")
     parser.add_argument(
         "--scratch", type=Path, help="folder that keeps the environments for the next time"
     )

@@ -1,17 +1,15 @@
 """An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m
-benchmarks.peers.embeddings PORT [FOLDER]`.
+benchmarks.peers.embeddings PORT`.
 
-It runs the model of a folder by the adapter that the service has for local models. Without one its
-vectors are bags of hashed words: they cost as little as nothing and are good for measuring time,
-never for scoring recall.
+It runs the sentence encoder that memsvc is installed with, so that every peer with an embedder has
+the same vectors.
 """
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import uvicorn
@@ -22,14 +20,10 @@ from starlette.routing import Route
 
 from benchmarks.peers.child import PeerError
 from benchmarks.service import free_port
-from memsvc.adapters.embeddings import LocalEmbedder
 from memsvc.adapters.options import EmbeddingOptions
-from tests.endpoints import vector_of
+from memsvc.adapters.sentence_encoder import SentenceEncoder
 
-HASHED_DIMENSIONS = 384
-START_S = 60.0
-
-Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
+START_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +34,16 @@ class Endpoint:
     dimensions: int
 
 
-async def hashed(texts: Sequence[str]) -> list[list[float]]:
-    """Vectors without a model."""
-    return [vector_of(text, HASHED_DIMENSIONS) for text in texts]
-
-
-def app(embed: Embed) -> Starlette:
+def app() -> Starlette:
     """The endpoint as an ASGI app."""
+    encoder = SentenceEncoder(EmbeddingOptions())
 
     async def embeddings(request: Request) -> JSONResponse:
         asked = await request.json()
         texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
         data = [
             {"object": "embedding", "index": at, "embedding": vector}
-            for at, vector in enumerate(await embed(texts))
+            for at, vector in enumerate(await encoder.embed(texts))
         ]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         return JSONResponse(
@@ -64,16 +54,10 @@ def app(embed: Embed) -> Starlette:
 
 
 @asynccontextmanager
-async def endpoint(folder: Path | None) -> AsyncIterator[Endpoint]:
+async def endpoint() -> AsyncIterator[Endpoint]:
     """One in a process of its own until the block ends. PeerError when it does not start."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.peers.embeddings",
-        str(port),
-        *([str(folder)] if folder else []),
-    ]
+    command = [sys.executable, "-m", "benchmarks.peers.embeddings", str(port)]
     process = await asyncio.create_subprocess_exec(*command)
     url = f"http://127.0.0.1:{port}/v1"
     try:
@@ -97,23 +81,12 @@ async def _dimensions(url: str, process: asyncio.subprocess.Process) -> int:
     raise PeerError("the endpoint for embeddings did not start")
 
 
-def main() -> None:
-    """Serve."""
-    port, *folder = sys.argv[1:]
-    embed: Embed = hashed
-    if folder:
-        embed = asyncio.run(
-            LocalEmbedder.open(EmbeddingOptions(provider="local", folder=folder[0]))
-        ).embed
+if __name__ == "__main__":
     uvicorn.run(
-        app(embed),
+        app(),
         host="127.0.0.1",
-        port=int(port),
+        port=int(sys.argv[1]),
         loop="uvloop",
         http="httptools",
         log_level="error",
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -16,9 +16,9 @@ TOOLS = ("pip", "setuptools", "wheel", "_distutils_hack", "pkg_resources")
 
 
 async def environment(peer: Peer, scratch: Path) -> Path:
-    """Install a peer into a folder of the scratch folder, unless it is there from an earlier run.
-    PeerError when it cannot be installed."""
-    folder = scratch / "environments" / "".join(one if one.isalnum() else "-" for one in peer.name)
+    """Install a peer into a folder of the scratch folder, unless it is there from an earlier run;
+    one that behaves as another shares its folder. PeerError when it cannot be installed."""
+    folder = scratch / "environments" / (peer.behaves_as or peer.name)
     done = folder / DONE
     if done.exists() and done.read_text() == "\n".join(peer.packages):
         return folder

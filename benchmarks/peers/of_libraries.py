@@ -19,7 +19,6 @@ MEM0 = Peer(
     used="library in process, infer=False, Qdrant on disk",
     separation="by the user_id that the caller names",
     open=partial(_open, "with_mem0.py"),
-    embeds=True,
 )
 
 ELFMEM = Peer(
@@ -30,6 +29,5 @@ ELFMEM = Peer(
     used="library in process, dream(skip_llm=True), frame attention",
     separation="none: one memory a file",
     open=partial(_open, "with_elfmem.py"),
-    embeds=True,
     ways=("attention",),
 )

@@ -63,13 +63,12 @@ async def _open(ground: Ground) -> Store:
 
 MCP_MEMORY_SERVICE = Peer(
     name="mcp-memory-service",
-    version="12.2.0",
-    packages=("mcp-memory-service==12.2.0",),
+    version="12.4.0",
+    packages=("mcp-memory-service==12.4.0",),
     installer="pip",
     used="MCP on standard streams, SQLite, external embedder",
     separation="by the store that the caller names",
     open=_open,
-    embeds=True,
     ways=(SEMANTIC, HYBRID),
     python_must="import sqlite3; sqlite3.Connection.enable_load_extension",
 )

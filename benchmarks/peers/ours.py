@@ -2,12 +2,11 @@
 PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from time import perf_counter
 
 import asyncpg
@@ -19,7 +18,7 @@ from benchmarks.locomo import item
 from benchmarks.peers.child import family
 from benchmarks.peers.store import Found, Ground, Peer, Store, Turn
 from benchmarks.recall import in_prompt
-from benchmarks.service import Service, call, local_embedder
+from benchmarks.service import Service, call
 from memsvc.adapters.postgres import EmbeddedPostgres
 from tests.e2e.process import CHECKOUT, Served
 
@@ -28,6 +27,7 @@ SETTINGS = {
     "MEMSVC_LOG_LEVEL": "warning",
     "MEMSVC_LIMITS__RATES__ENABLED": "false",
 }
+PROVIDER = "MEMSVC_EMBEDDINGS__PROVIDER"
 SETTLE_S = 120.0
 POLL_S = 0.2
 WAITING = """
@@ -40,10 +40,9 @@ class Ours:
     """The `Store` behind a server. A user is a tenant with a key of its own, and has one
     session."""
 
-    def __init__(self, served: Served, ground: Ground, *, embeds: bool) -> None:
+    def __init__(self, served: Served, ground: Ground) -> None:
         self._served = served
         self._ground = ground
-        self._embeds = embeds
         self._clients: dict[str, Client] = {}
         self._leaving = asyncio.Event()
         self._connections: list[asyncio.Task[None]] = []
@@ -70,10 +69,8 @@ class Ours:
             await self.add(user, turn)
 
     async def settle(self) -> None:
-        """All is found at once by its words; with an embedder, jobs make the vectors behind the
-        turns."""
-        if not self._embeds:
-            return
+        """What is stored is found at once, by words and by meaning; jobs make the vectors of what
+        was stored while the encoder was loading."""
         async with asyncio.timeout(SETTLE_S), self._database() as dsn:
             connection = await asyncpg.connect(dsn)
             try:
@@ -146,32 +143,25 @@ class Ours:
             await self._leaving.wait()
 
 
-async def _open(settings: dict[str, str], embeds: bool, ground: Ground) -> Store:
+async def _open(settings: dict[str, str], ground: Ground) -> Store:
     started = partial(Served, ground.data / "data", **SETTINGS, **settings)
-    return Ours(await asyncio.to_thread(started), ground, embeds=embeds)
+    return Ours(await asyncio.to_thread(started), ground)
 
 
-def _peer(name: str, used: str, opened: Callable[[Ground], Awaitable[Store]], package: str) -> Peer:
-    return Peer(
-        name=name,
-        version=version("memsvc"),
-        packages=(package,),
-        installer="pip",
-        used=used,
-        separation="by the key, which the server checks",
-        open=opened,
-        ways=("before_turn",),
-    )
-
-
-OURS = _peer(
-    "memsvc", "MCP over HTTP by the SDK's client", partial(_open, {}, False), str(CHECKOUT)
+OURS = Peer(
+    name="memsvc",
+    version=version("memsvc"),
+    packages=(str(CHECKOUT),),
+    installer="pip",
+    used="MCP over HTTP by the SDK's client",
+    separation="by the key, which the server checks",
+    open=partial(_open, {PROVIDER: "bundled"}),
+    ways=("before_turn",),
 )
-
-
-def with_embedder(folder: Path) -> Peer:
-    """The same with a local embedder in the server."""
-    settings = local_embedder(folder)
-    used = "the same, with a local embedder in the server"
-    peer = _peer("memsvc, embedder", used, partial(_open, settings, True), f"{CHECKOUT}[local]")
-    return replace(peer, behaves_as=OURS.name)
+WORDS_ALONE = replace(
+    OURS,
+    name="memsvc, words alone",
+    used="the same, without search by meaning",
+    open=partial(_open, {PROVIDER: ""}),
+    behaves_as=OURS.name,
+)

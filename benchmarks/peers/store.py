@@ -89,10 +89,9 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One of those compared. `embeds` says that it cannot do without an embedder, `separation` how
-    users are kept apart, `ways` how one can ask it, of which the first is timed. `behaves_as` names
-    another peer that it behaves as, `python_must` is a statement that its interpreter has to get
-    through."""
+    """One of those compared. `separation` says how users are kept apart, `ways` how one can ask it,
+    of which the first is timed. `behaves_as` names another peer that it behaves as, `python_must`
+    is a statement that its interpreter has to get through."""
 
     name: str
     version: str
@@ -101,7 +100,6 @@ class Peer:
     used: str
     separation: str
     open: Callable[[Ground], Awaitable[Store]]
-    embeds: bool = False
     ways: tuple[str, ...] = ("default",)
     behaves_as: str = ""
     python_must: str = "pass"

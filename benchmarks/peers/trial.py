@@ -45,7 +45,7 @@ class Trial:
 
     def fresh(self, name: str) -> Ground:
         """An empty ground."""
-        data = self.run / "data" / self.environment.name / name
+        data = self.run / "data" / self.peer.name / name
         data.mkdir(parents=True)
         return Ground(self.environment, data, self.endpoint.url, self.endpoint.dimensions)
 

@@ -24,11 +24,11 @@ fail() {
 claim() {
     identity=$(psql --no-psqlrc --no-password --no-align --tuples-only --command IDENTIFY_SYSTEM "dbname=postgres replication=true" |
         cut -d '|' -f 1,2 | tr '|' ' ')
-    [ -n "$identity" ] || fail "the server does not report the identity of its database"
+    [ -n "$identity" ] || fail "the server did not report the system identifier of its database"
     mkdir -p "$folder"
     if [ -e "$folder/cluster" ]; then
         [ "$(cat "$folder/cluster")" = "$identity" ] ||
-            fail "$folder holds backups of another database, or of this one before a restore: name another folder"
+            fail "$folder holds backups of another database, or of this one before a restore: choose another folder"
     else
         [ -z "$(ls -A "$folder")" ] || fail "$folder contains files other than backups"
         echo "$identity" > "$folder/cluster"
@@ -94,7 +94,7 @@ restore() {
     [ ! -e "$place" ] || rmdir "$place" || fail "$place is not empty: restore into an empty folder"
     wanted=$(echo "$time" | sed -n 's/^\(....\)-\(..\)-\(..\)T\(..\):\(..\):\(..\(\.[0-9]*\)\{0,1\}\)Z$/\1\2\3T\4\5\6/p')
     [ -z "$time" ] || [ -n "$wanted" ] || fail "the time must have the form 2026-01-31T12:00:00Z"
-    [ -z "$time" ] || [ -d "$folder/log" ] || fail "$folder does not contain an archived log: only whole backups can be restored, without a time"
+    [ -z "$time" ] || [ -d "$folder/log" ] || fail "$folder does not contain an archived log, so a backup can only be restored as a whole, without a time"
     chosen=
     for name in $(ls "$folder/base" | sort); do
         done_at=${name%Z}

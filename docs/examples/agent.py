@@ -140,7 +140,9 @@ async def turn(about: Item, question: str, unstored: list[Item]) -> list[Item]:
             unstored.append({**about, "input_items": asked, "output_items": output})
             await store(client, unstored)
     except* (*AWAY, RefusedError) as failed:
-        print(f"memory: {cause(failed)!r}", file=sys.stderr)
+        print(
+            f"memory could not be read or written in this turn: {cause(failed)!r}", file=sys.stderr
+        )
     if not output:
         output = await ask(asked, [])
         unstored.append({**about, "input_items": asked, "output_items": output})
@@ -156,7 +158,7 @@ async def store(client: Client, unstored: list[Item]) -> None:
         except RefusedError as refused:
             if refused.retryable:
                 raise
-            print(f"not stored: {refused}", file=sys.stderr)
+            print(f"memory refused to store a turn: {refused}", file=sys.stderr)
         unstored.pop(0)
 
 
@@ -179,7 +181,9 @@ async def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--user", default="", help="user whose facts may be recalled, in all of their sessions"
+        "--user",
+        default="",
+        help="user whose facts may be recalled, from any session",
     )
     parser.add_argument(
         "--session", default="default", help="session id of the conversation to continue"
@@ -191,7 +195,7 @@ async def main() -> None:
         try:
             print(text_of(await turn(about, line.strip(), unstored)), flush=True)
         except* ModelError as failed:
-            print(f"no answer: {cause(failed)}", file=sys.stderr)
+            print(f"the model did not answer: {cause(failed)}", file=sys.stderr)
     try:
         async with memory() as client:
             await store(client, unstored)

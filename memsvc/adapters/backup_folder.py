@@ -81,7 +81,9 @@ class Backup:
         except FileNotFoundError:
             first = None
         if first is None:
-            raise invalid_content(f"{self.folder} is not a complete backup: its label is damaged")
+            raise invalid_content(
+                f"{self.folder} is not a complete backup: its file backup_label is damaged"
+            )
         return first[1]
 
 
@@ -104,7 +106,7 @@ def backups_in(folder: Path) -> list[Backup]:
     if not found:
         raise not_found(
             f"{folder} does not contain a backup",
-            recovery="take one with `memsvc db backup`",
+            recovery="take a backup with `memsvc db backup`",
         )
     return found
 

@@ -17,7 +17,7 @@ from memsvc.adapters.endpoint import Endpoint
 from memsvc.adapters.options import DIMENSIONS_MAX, EmbeddingOptions, read_key
 from memsvc.adapters.sentence_encoder import SentenceEncoder
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
-from memsvc.core.ports import Embedder
+from memsvc.core.ports import Embedder, Head
 
 SECTION: Final = "embeddings"
 BATCH_CHARS_MAX: Final = 100_000
@@ -50,8 +50,12 @@ class HttpEmbedder:
         key = read_key(SECTION, options.api_key)
         return Endpoint(SECTION, f"{options.base_url}/embeddings", key)
 
-    def asks_memory(self, vector: Sequence[float]) -> None:
-        """Nothing is known of this model's questions."""
+    def log_odds(self, head: Head, vector: Sequence[float]) -> None:
+        """No head was trained on this model's vectors."""
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return the vector: nothing is known of this model's questions."""
+        return vector
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, in batches, each with retries."""
@@ -79,7 +83,7 @@ class HttpEmbedder:
                 if monotonic() + wait_s >= deadline:
                     raise
             await anyio.sleep(wait_s)
-        raise AssertionError("the last attempt returns or raises")
+        raise AssertionError("the last attempt always returns or raises")
 
     def _wait_s(self, attempt: int, error: MemsvcError) -> float:
         """Return the wait before a retry: exponential backoff with jitter, or Retry-After."""
@@ -103,7 +107,7 @@ class HttpEmbedder:
         vectors = [self._vector(one) for one in self._in_order(answer, len(texts))]
         dimensions = self._dimensions or len(vectors[0])
         if any(len(vector) != dimensions for vector in vectors):
-            raise self._endpoint.wrong(f"returned vectors without {dimensions} dimensions")
+            raise self._endpoint.wrong(f"returned vectors that do not have {dimensions} dimensions")
         self._dimensions = dimensions
         return vectors
 
@@ -115,12 +119,12 @@ class HttpEmbedder:
             or len(found) != count
             or not all(isinstance(one, dict) for one in found)
         ):
-            raise self._endpoint.wrong("returned the wrong number of vectors")
+            raise self._endpoint.wrong("did not return one vector for each text")
         numbers = [one.get("index", at) for at, one in enumerate(found)]
         if any(type(number) is not int for number in numbers) or sorted(numbers) != list(
             range(count)
         ):
-            raise self._endpoint.wrong("returned vectors with wrong indexes")
+            raise self._endpoint.wrong("returned vectors whose indexes do not match the texts")
         by_index = dict(zip(numbers, found, strict=True))
         return [by_index[at].get("embedding") for at in range(count)]
 
@@ -234,7 +238,8 @@ class LocalEmbedder:
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
             raise invalid(
-                "cannot read the files of the local model", recovery="export the model again"
+                "cannot read the files of the local model",
+                recovery="export the local model to ONNX again",
             ) from error
         _prepare(tokenizer)
         with path.open("rb") as file:
@@ -253,7 +258,8 @@ class LocalEmbedder:
         unknown = sorted(set(self._inputs) - INPUTS)
         if unknown or "input_ids" not in self._inputs:
             raise invalid(
-                "the local model expects inputs other than texts: " + ", ".join(unknown),
+                "the local model requires inputs that memsvc does not supply: "
+                + ", ".join(unknown),
                 recovery="set embeddings.folder to a sentence-transformers model",
             )
         try:
@@ -261,16 +267,23 @@ class LocalEmbedder:
         # whatever the runtime raises, the model is not one that we can use
         except Exception as error:
             raise invalid(
-                "the local model does not run", recovery="export the model again"
+                "the local model failed in a test run",
+                recovery="export the local model to ONNX again",
             ) from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
             raise invalid(
-                f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",
-                recovery="set embeddings.dimensions to 0 or to the model's own number",
+                f"the vectors of the local model have {len(vector)} dimensions, but"
+                f" embeddings.dimensions is {self._options.dimensions}",
+                recovery="set embeddings.dimensions to the model's number of dimensions, or to 0"
+                " to accept any number",
             )
 
-    def asks_memory(self, vector: Sequence[float]) -> None:
-        """Nothing is known of this model's questions."""
+    def log_odds(self, head: Head, vector: Sequence[float]) -> None:
+        """No head was trained on this model's vectors."""
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return the vector: nothing is known of this model's questions."""
+        return vector
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return vectors in the order of the texts, one batch at a time."""
@@ -286,7 +299,8 @@ class LocalEmbedder:
                 (vector,) = await self._in_thread([self._options.question(text)], self._questions)
         except TimeoutError as error:
             raise unavailable(
-                "the local model is too slow at the moment", retry_after_s=1.0
+                "the local model did not return a vector within embeddings.question_timeout_ms",
+                retry_after_s=1.0,
             ) from error
         return vector
 

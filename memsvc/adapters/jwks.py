@@ -45,7 +45,9 @@ def keys_of(document: bytes) -> dict[str, PublicKey]:
     try:
         listed = orjson.loads(document)["keys"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise NoKeysError("it is not a JWKS document") from error
+        raise NoKeysError(
+            "the document with the issuer's signing keys is not a JWKS document"
+        ) from error
     found: dict[str, PublicKey] = {}
     for one in listed[:KEYS_MAX] if isinstance(listed, list) else ():
         key = _usable(one)
@@ -53,7 +55,10 @@ def keys_of(document: bytes) -> dict[str, PublicKey]:
         if key is not None and isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX:
             found[key_id] = key
     if not found:
-        raise NoKeysError("it has no key for RS256, ES256 or EdDSA")
+        raise NoKeysError(
+            "the JWKS document does not contain a key for any of the algorithms RS256,"
+            " ES256 and EdDSA"
+        )
     return found
 
 
@@ -143,11 +148,14 @@ class Jwks:
             # what reads keys is loaded with the first, and would keep the loop waiting
             self._keys = await asyncio.to_thread(keys_of, await self._document())
             if self._outage:
-                log.info("the issuer's keys can be read again")
+                log.info("the signing keys of the OAuth issuer can be read again")
             self._outage = False
         except (NoKeysError, OSError, TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             if not self._outage:
-                log.warning("the issuer's keys cannot be read", error=type(error).__name__)
+                log.warning(
+                    "the signing keys of the OAuth issuer cannot be read",
+                    error=type(error).__name__,
+                )
             self._outage = True
         finally:
             self._reading = None
@@ -163,12 +171,17 @@ class Jwks:
                 http.stream("GET", self._location, headers=HEADERS) as response,
             ):
                 if response.status_code != httpx2.codes.OK:
-                    raise NoKeysError("it does not exist")
+                    raise NoKeysError(
+                        "the JWKS document could not be fetched: the server did not answer"
+                        " with status 200"
+                    )
                 content = b""
                 async for chunk in response.aiter_raw():
                     content += chunk
                     if len(content) > DOCUMENT_BYTES_MAX:
-                        raise NoKeysError("it is too large")
+                        raise NoKeysError(
+                            "the JWKS document is larger than 256 KiB, which is the limit"
+                        )
                 return content
 
     @asynccontextmanager
@@ -196,5 +209,5 @@ def _bytes_of(file: Path) -> bytes:
     with file.open("rb") as opened:
         document = opened.read(DOCUMENT_BYTES_MAX + 1)
     if len(document) > DOCUMENT_BYTES_MAX:
-        raise NoKeysError("it is too large")
+        raise NoKeysError("the JWKS document is larger than 256 KiB, which is the limit")
     return document

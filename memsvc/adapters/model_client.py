@@ -166,7 +166,7 @@ class ModelClient:
         if isinstance(error, ModelContextWindowExceededError) or (
             status == 400 and _CONTENT_REASON.search(str(body)[:ANSWER_CHARS_READ])
         ):
-            return self._wrong("refused to answer this text", ModelOutputError)
+            return self._wrong("refused to process this text", ModelOutputError)
         if status == 400:
             return self._wrong(reason, ModelRefusalError)
         return self._wrong(reason if status else "returned an error")
@@ -176,7 +176,7 @@ class ModelClient:
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
         log.error(
-            "the model's endpoint rejects the key or the model",
+            "the model's endpoint rejects the API key or the name of the model",
             section=self._section,
             reason=reason,
         )

@@ -14,7 +14,7 @@ from memsvc.adapters.options import KEYS, ModelOptions, RerankOptions, read_key
 from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Embedder, Meter, Reranker
+from memsvc.core.ports import Embedder, Head, Meter, Reranker
 
 if TYPE_CHECKING:
     from memsvc.adapters.model_client import ModelClient
@@ -149,9 +149,13 @@ class InstrumentedEmbedder:
         """Load what has to be."""
         await self._embedder.load()
 
-    def asks_memory(self, vector: Sequence[float]) -> float | None:
-        """Return the log-odds that a question is about what the user told before, if known."""
-        return self._embedder.asks_memory(vector)
+    def log_odds(self, head: Head, vector: Sequence[float]) -> float | None:
+        """Return the log-odds that a text of this vector is what a head judges, if known."""
+        return self._embedder.log_odds(head, vector)
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return a query's vector without what is common to all queries."""
+        return self._embedder.specific(vector)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text."""

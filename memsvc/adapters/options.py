@@ -24,40 +24,47 @@ DEFAULT_API_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 SIGNAL_PATH: Final = "/v1/traces"
 KEY_ABOUT: Final = (
-    "API key of the endpoint, or a reference to it: env:NAME or file:PATH; empty: no key is sent"
+    "API key of the endpoint, or a reference to it: env:NAME or file:PATH; if empty, no key is sent"
 )
 EMBEDDINGS_OFF: Final = (
-    "off, search uses words only; to add search by meaning, run `memsvc embeddings use"
-    " bundled` (or openai, ollama, a URL or a folder)"
+    "search by meaning is off, so search uses keywords only; to turn it on, run `memsvc"
+    " embeddings use bundled` (or openai, ollama, a URL or a folder)"
 )
-RERANK_OFF: Final = "off; `memsvc reranker use cohere|URL` lets a model reorder search results"
+RERANK_OFF: Final = (
+    "reordering of search results by a model is off; to turn it on, run `memsvc reranker"
+    " use cohere` (or a URL)"
+)
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
 
 
 class ModelOptions(Options):
-    """Options of the language model; without one, built-in rules find facts and write summaries."""
+    """Options of the language model.
+
+    Without a model, built-in rules extract facts and write summaries."""
 
     model: str = Field(
         "",
         max_length=200,
         pattern=r"^(?:(?:openai|openai-chat|anthropic):\S+)?$",
         description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or"
-        " anthropic:NAME; empty: no model",
+        " anthropic:NAME; if empty, no model is used",
     )
     base_url: AbsoluteUrl = Field(
         "",
-        description="URL of a compatible endpoint, with or without /v1; empty: the provider's own",
+        description="URL of a compatible endpoint, with or without /v1; if empty, the provider's"
+        " own endpoint is used",
     )
     api_key: str = Field(
         "",
         repr=False,
-        description="API key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
+        description="API key of the endpoint; if empty, the value of OPENAI_API_KEY or"
+        " ANTHROPIC_API_KEY is used, if set",
     )
     timeout_ms: int = Field(
-        60_000, ge=1, description="time limit for one answer, including retries"
+        60_000, ge=1, description="time limit for one answer of the model, including retries"
     )
     retries: int = Field(
-        2, ge=0, le=20, description="retries when the endpoint is busy or unreachable"
+        2, ge=0, le=20, description="number of retries if the endpoint is busy or unreachable"
     )
 
     @property
@@ -108,47 +115,62 @@ def read_key(section: str, text: str) -> str:
         return text
     if not (key and key.isascii() and key.isprintable()):
         raise invalid(
-            f"{section}.api_key refers to {text}, which is not set", recovery="store the key there"
+            f"{section}.api_key refers to {text}, which is missing or does not contain a key",
+            recovery="set the environment variable or create the file that contains the API key",
         )
     return key
 
 
 class EmbeddingOptions(Options):
-    """Options of embeddings; without a provider, recall and search use words only.
+    """Options of embeddings: vectors with which texts are searched by meaning.
 
-    The bundled encoder only uses `chars_max` of the other options."""
+    Without a provider, recall and search use keywords only. For the bundled encoder, only
+    `provider` and `chars_max` have an effect."""
 
     provider: Literal["", "bundled", "openai", "local"] = Field(
         "bundled",
         description="bundled: the sentence encoder that comes with memsvc; openai: an endpoint"
         " compatible with OpenAI's embeddings API; local: a model in `folder`; empty:"
-        " none",
+        " no embeddings",
     )
     base_url: AbsoluteUrl = Field(
-        "https://api.openai.com/v1", description="URL of the endpoint, without /embeddings"
+        "https://api.openai.com/v1",
+        description="URL of the embeddings endpoint, without /embeddings at the end",
     )
     api_key: str = Field("", repr=False, description=KEY_ABOUT)
     model: str = Field(
         "text-embedding-3-small", min_length=1, max_length=200, description="name of the model"
     )
     dimensions: int = Field(
-        0, ge=0, le=DIMENSIONS_MAX, description="length of a vector; 0: the model's own"
+        0,
+        ge=0,
+        le=DIMENSIONS_MAX,
+        description="number of dimensions of a vector; 0 means the model's own number",
     )
-    batch_size: int = Field(32, ge=1, le=2048, description="maximum number of texts in one request")
+    batch_size: int = Field(
+        32,
+        ge=1,
+        le=2048,
+        description="maximum number of texts in one request; more texts take several requests",
+    )
     chars_max: int = Field(
         8000,
         ge=100,
         le=100_000,
-        description="characters of a text that are embedded; the rest is ignored",
+        description="maximum number of characters of a text to embed; the rest of the text is"
+        " ignored",
     )
     timeout_ms: int = Field(
-        60_000, ge=1, description="time limit for the vectors of one request, including retries"
+        60_000, ge=1, description="time limit for one embedding request, including retries"
     )
     question_timeout_ms: int = Field(
-        1500, ge=1, description="time that a search waits for the vector of its question"
+        1500,
+        ge=1,
+        description="how long a search waits for the embedding of its question; after that, it uses"
+        " keywords only",
     )
     retries: int = Field(
-        4, ge=0, le=20, description="retries when the endpoint is busy or unreachable"
+        4, ge=0, le=20, description="number of retries if the endpoint is busy or unreachable"
     )
     document_prefix: str = Field(
         "",
@@ -199,51 +221,63 @@ class RerankOptions(Options):
 
     endpoint: AbsoluteUrl = Field(
         "",
-        description="URL of the rerank API, such as https://api.cohere.com/v2/rerank; empty: no"
-        " reranking",
+        description="URL of the rerank API, such as https://api.cohere.com/v2/rerank; if empty,"
+        " results are not reordered",
     )
     model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="name of the model")
     api_key: str = Field("", repr=False, description=KEY_ABOUT)
     timeout_ms: int = Field(
-        6000, ge=1, description="time that a search waits for the reordered results"
+        6000,
+        ge=1,
+        description="how long a search waits for the reordered results; after that, the results"
+        " keep their original order",
     )
 
 
 class TracingOptions(Options):
-    """Options of traces."""
+    """Options of traces, which show where each call spent its time."""
 
     endpoint: AbsoluteUrl = Field(
         "",
-        description=f"URL of an OTLP collector over HTTP, with or without {SIGNAL_PATH}; empty: no"
-        " tracing",
+        description=f"URL of an OTLP collector over HTTP, with or without {SIGNAL_PATH}; if empty,"
+        " tracing is off",
     )
     headers: tuple[str, ...] = Field(
-        (), repr=False, description="HTTP headers for the collector, each as NAME=VALUE; secret"
+        (),
+        repr=False,
+        description="HTTP headers for the collector, each as NAME=VALUE; values are kept secret",
     )
     service_name: str = Field(
         "memsvc", min_length=1, max_length=200, description="name of this service in traces"
     )
-    sample_ratio: float = Field(1.0, ge=0, le=1, description="share of traces to record, 0 to 1")
+    sample_ratio: float = Field(
+        1.0, ge=0, le=1, description="share of traces to record, from 0 (none) to 1 (all)"
+    )
     timeout_ms: int = Field(
         5000,
         ge=1,
-        description="time limit for sending a batch, and for sending the rest at shutdown",
+        description="time limit for sending a batch of spans (the timed steps of calls), and for"
+        " sending the remaining spans at shutdown",
     )
     flush_every_s: float = Field(
-        2.0, gt=0, le=300, description="interval at which recorded spans are sent"
+        2.0,
+        gt=0,
+        le=300,
+        description="interval between sending two batches of spans (the timed steps of calls)",
     )
     queue_max: int = Field(
         4096,
         ge=1,
         le=1_000_000,
-        description="maximum number of spans waiting to be sent; older ones are dropped",
+        description="maximum number of spans (timed steps of calls) waiting to be sent; if there"
+        " are more, the oldest are dropped",
     )
 
     @field_validator("headers")
     @classmethod
     def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(_HEADER.fullmatch(header) for header in value):
-            raise ValueError("each must be NAME=VALUE")
+            raise ValueError("each header must have the form NAME=VALUE")
         return value
 
     @property

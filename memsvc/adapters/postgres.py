@@ -148,7 +148,8 @@ class EmbeddedPostgres:
                 if self._folder.exists() and any(self._folder.iterdir()):
                     raise conflict(
                         f"{self._folder} already contains a database",
-                        recovery="name another data folder, or move this one elsewhere",
+                        recovery="choose another data folder, or move the existing database"
+                        " elsewhere",
                     )
                 user = server_user_of(self._folder)
                 if user:
@@ -199,9 +200,10 @@ class EmbeddedPostgres:
             except EmbeddedPostgresError as error:
                 if "password authentication failed" in str(error):
                     raise EmbeddedPostgresError(
-                        f"{self._passwords_file} does not belong to the cluster beside it:"
-                        " stop every memsvc on this data folder, delete the file and start"
-                        " again; memsvc then creates new passwords"
+                        f"{self._passwords_file} does not contain the passwords of the"
+                        " PostgreSQL cluster beside it: stop every memsvc process that uses"
+                        " this data folder, delete the file and start again; memsvc then"
+                        " creates new passwords"
                     ) from error
                 if not attempts_left:
                     raise
@@ -217,8 +219,9 @@ class EmbeddedPostgres:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddedPostgresError(
-                f"{self._passwords_file} is damaged: stop every memsvc on this data folder,"
-                " delete the file and start again; memsvc then creates new passwords"
+                f"{self._passwords_file} is damaged: stop every memsvc process that uses"
+                " this data folder, delete the file and start again; memsvc then creates"
+                " new passwords"
             ) from error
 
     def _write_passwords(self, passwords: Mapping[str, str]) -> None:
@@ -228,8 +231,8 @@ class EmbeddedPostgres:
         if cluster.server_is_here():
             raise EmbeddedPostgresError(
                 f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc"
-                " on this data folder, stop PostgreSQL if it is still running, and start"
-                " again; memsvc then creates new passwords"
+                " process that uses this data folder, stop PostgreSQL if it is still"
+                " running, and start again; memsvc then creates new passwords"
             )
         passwords = setup.new_passwords()
         # Only then the file: a crash in between leaves it missing, and the next start runs this

@@ -76,7 +76,7 @@ class Backups:
         self._extra_files = extra_files
         self._server = EmbeddedPostgres(self._data_dir, statement_timeout_ms=statement_timeout_ms)
         if "\n" in str(self.folder):
-            raise invalid("the name of a backup folder must be a single line")
+            raise invalid("the name of a backup folder must not contain a line break")
 
     def archive(self) -> Backup:
         """Archive the log here from now on, starting with a copy, and restart the server.
@@ -117,14 +117,15 @@ class Backups:
         backups = backups_in(self.folder)
         if until is not None and not (self.folder / LOG).is_dir():
             raise not_found(
-                f"{self.folder} does not contain an archived log: only whole backups can be"
-                " restored, without --at",
+                f"{self.folder} does not contain an archived log, so a backup can only be"
+                " restored to the time at which it was taken: omit --at",
             )
         candidates = [one for one in backups if until is None or one.ended_at <= until]
         if not candidates:
             oldest = backups[0].ended_at.isoformat()
             raise not_found(
-                f"the oldest backup in {self.folder} was finished later than that, at {oldest}"
+                f"the oldest backup in {self.folder} was finished at {oldest}, which is"
+                " later than the requested point in time"
             )
         self._server.create_from(
             lambda place, user: self._replay(candidates[-1], until, place, user)
@@ -151,9 +152,9 @@ class Backups:
                 raise
             last = _LAST_CHANGE.search(str(error))
             raise not_found(
-                f"the log in {self.folder} ends before that time"
+                f"the archived log in {self.folder} ends before the requested point in time"
                 + (f", at {last[1]} UTC" if last else ""),
-                recovery="omit --at to restore everything that is archived",
+                recovery="omit --at to restore everything that was archived",
             ) from error
         finally:
             if cluster.server_is_here():
@@ -184,20 +185,24 @@ class Backups:
         known = self.folder / CLUSTER_FILE
         # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
-            raise conflict(f"{self.folder} contains files other than backups")
+            raise conflict(
+                f"{self.folder} contains files but is not a backup folder: name an empty or"
+                " new folder"
+            )
         user = server_user_of(self._data_dir / "postgres")
         with locked(self.folder):
             identity = _identity(cluster)
             if known.exists() and known.read_text("utf-8").strip() != identity:
                 raise conflict(
-                    f"{self.folder} contains backups of another database, or of this one"
-                    " before a restore",
-                    recovery="name another folder",
+                    f"{self.folder} contains backups of another database, or of this"
+                    " database from before it was restored",
+                    recovery="choose another folder",
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
                 raise conflict(
-                    f"{self.folder} already contains backups",
-                    recovery="name a new folder",
+                    f"{self.folder} already contains backups, but archiving of the log must"
+                    " start in a new folder",
+                    recovery="choose a new folder",
                 )
             if user:
                 set_owner(self.folder, user)
@@ -264,14 +269,16 @@ def _identity(cluster: PostgresCluster) -> str:
     """Return the cluster's id and its timeline: each restore starts another one."""
     found = _IDENTITY.search(cluster.run("pg_controldata", "-D", "."))
     if found is None:
-        raise EmbeddedPostgresError("pg_controldata does not report the identity of this cluster")
+        raise EmbeddedPostgresError(
+            "pg_controldata did not report the system identifier of this PostgreSQL cluster"
+        )
     return f"{found[1]} {found[2]}"
 
 
 def _check(data: Path, cluster: PostgresCluster) -> None:
     """Read a whole copy, its log too; INVALID_CONTENT where it is not as it was written."""
     if found := find_errors(data):
-        raise invalid_content(f"{data} is not a complete copy: {found}")
+        raise invalid_content(f"{data} is not a complete copy of the database: {found}")
     wal = wal_range(data)
     where = (f"--path={data / 'pg_wal'}", f"--timeline={wal.timeline}")
     cluster.run("pg_waldump", "--quiet", *where, f"--start={wal.start}", f"--end={wal.end}")

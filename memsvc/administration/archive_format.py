@@ -57,7 +57,7 @@ def _project(name: str) -> str:
     try:
         return check_project(name)
     except MemsvcError as error:
-        raise ValueError("no project") from error
+        raise ValueError("the manifest contains an invalid project name") from error
 
 
 class _Format(BaseModel):
@@ -136,12 +136,12 @@ def manifest_of(content: bytes, revision: str) -> ArchiveManifest:
             raise too_new
         found = ArchiveManifest.model_validate_json(content)
     except ValidationError as error:
-        raise wrong(MANIFEST, "does not describe an archive") from error
+        raise wrong(MANIFEST, "its content is not a valid manifest of an archive") from error
     known = _REVISION.match(found.schema_revision) is not None
     if known and found.schema_revision > revision:
         raise too_new
     if found.format < 1 or not known or found.projects != sorted(set(found.projects)):
-        raise wrong(MANIFEST, "does not describe an archive")
+        raise wrong(MANIFEST, "its format number, schema revision or list of projects is invalid")
     return found
 
 
@@ -150,7 +150,7 @@ def end_of(content: bytes) -> End:
     try:
         return End.model_validate_json(content)
     except ValidationError as error:
-        raise wrong(END, "does not describe the contents of the archive") from error
+        raise wrong(END, "its content is not a valid summary of the archive") from error
 
 
 _INTEGER_BITS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
@@ -195,7 +195,7 @@ def _encoded(value: Any) -> Any:
 def lines(content: bytes, member: str) -> list[dict[str, Any]]:
     """Return the objects of a member, one per line. INVALID_CONTENT names the line."""
     if not content.endswith(b"\n"):
-        raise wrong(member, "does not end with a line break")
+        raise wrong(member, "this archive member does not end with a line break")
     found = []
     for number, one in enumerate(content[:-1].split(b"\n"), 1):
         try:
@@ -203,7 +203,7 @@ def lines(content: bytes, member: str) -> list[dict[str, Any]]:
         except orjson.JSONDecodeError as error:
             raise wrong(member, f"line {number} is not JSON") from error
         if not isinstance(value, dict):
-            raise wrong(member, f"line {number} is not an object")
+            raise wrong(member, f"line {number} is not a JSON object")
         found.append(value)
     return found
 
@@ -224,16 +224,16 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Arc
     if not known.keys() >= set(names) or any(
         one.required and one.name not in names for one in table.columns
     ):
-        raise wrong(member, f"its lines do not have the columns of {table.name}")
+        raise wrong(member, f"the columns in the first line do not match the table {table.name}")
     parse_columns = [(name, _parser(table.name, known[name])) for name in names]
     found = []
     for number, row in enumerate(objects, 1):
         if row.keys() != set(names):
-            raise wrong(member, f"line {number} has other columns than the first line")
+            raise wrong(member, f"line {number} has different columns from the first line")
         try:
             found.append(tuple(parse(row[name]) for name, parse in parse_columns))
         except InvalidValueError as error:
-            raise wrong(member, f"line {number} has no valid {error}") from None
+            raise wrong(member, f"line {number}: {error}") from None
     return ArchiveRows(table, names, found)
 
 
@@ -254,15 +254,17 @@ def _parser(table: str, column: Column) -> Callable[[Any], Any]:
         if value is None:
             if column.nullable:
                 return None
-            raise InvalidValueError(f"value for {column.name}")
+            raise InvalidValueError(f"the column {column.name} must not be null")
         try:
             parsed = parse(value)
         except InvalidValueError:
-            raise InvalidValueError(f"{column.type} for {column.name}") from None
+            raise InvalidValueError(
+                f"the column {column.name} must be of type {column.type}"
+            ) from None
         if column.type == "jsonb" and not is_valid(table, column.name, parsed):
-            raise InvalidValueError(f"JSON for {column.name}")
+            raise InvalidValueError(f"the column {column.name} does not contain the expected JSON")
         if minimum is not None and parsed < minimum:
-            raise InvalidValueError(f"entry number for {column.name}")
+            raise InvalidValueError(f"the column {column.name} must not be negative")
         return parsed
 
     return checked

@@ -65,8 +65,9 @@ def expand(archive: BinaryIO, bytes_max: int) -> Callable[[int], bytes]:
         left_bytes -= len(found)
         if left_bytes < 0:
             raise payload_too_large(
-                f"an archive is limited to {bytes_max} bytes after decompression",
-                recovery="raise archives.expanded_bytes_max, or export project by project",
+                f"the archive is larger than {bytes_max} bytes after decompression, which is"
+                " the limit",
+                recovery="raise archives.expanded_bytes_max, or export one project at a time",
             )
         return found
 
@@ -109,7 +110,9 @@ class ArchiveMembers:
     def content(self, member: tar.Member, bytes_max: int) -> bytes:
         """Return the content of a member. PAYLOAD_TOO_LARGE if it exceeds the limit of its kind."""
         if member.size_bytes > bytes_max:
-            raise payload_too_large(f"{member.name} is limited to {bytes_max} bytes")
+            raise payload_too_large(
+                f"{member.name} in the archive is larger than {bytes_max} bytes, which is the limit"
+            )
         return self.read(member.size_bytes)
 
     def read(self, size_bytes: int) -> bytes:
@@ -124,7 +127,9 @@ class ArchiveMembers:
 
     def _close(self) -> None:
         if self._reader.left_bytes:
-            raise wrong(str(self._name), "is longer than it should be")
+            raise wrong(
+                str(self._name), "the content of this archive member is longer than expected"
+            )
         self._digests.append(f"{self._hash.hexdigest()}  {self._name}\n".encode())
         self._members += 1
 
@@ -138,23 +143,37 @@ class ArchiveMembers:
         """Check that this member holds the sums of the members so far."""
         content = b"".join(self._digests)
         if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
-            raise wrong(member.name, "is in the place of the checksums of the preceding members")
+            raise wrong(
+                member.name,
+                "the archive should contain the checksums of the preceding members at this"
+                " place, but it does not",
+            )
         if self._reader.read_bytes(member.size_bytes) != content:
-            raise wrong(member.name, "a preceding member does not match its checksum")
+            raise wrong(member.name, "a preceding archive member does not match its checksum")
         self._checksums.append(hashlib.sha256(content).hexdigest())
         self._digests.clear()
 
     def _check_end(self, member: tar.Member) -> None:
         if self._digests:
-            raise wrong(END, "precedes the checksums of the other members")
+            raise wrong(
+                END,
+                "the checksums of the preceding members must come before this member, but"
+                " they are missing",
+            )
         if member.size_bytes > HEAD_BYTES_MAX:
-            raise wrong(END, "is too large")
+            raise wrong(END, "this summary at the end of the archive is too large to be valid")
         self.end = end_of(self._reader.read_bytes(member.size_bytes))
         expected = (self.end.members, self.end.content_bytes, self.end.checksums)
         if expected != (self._members, self._content_bytes, self._checksums):
-            raise wrong(END, "lists other members than the archive contains")
+            raise wrong(
+                END,
+                "the number of members, their total size or the checksums in this"
+                " summary do not match the archive",
+            )
         if self._reader.member() is not None:
-            raise wrong(END, "is not the last member")
+            raise wrong(
+                END, "this must be the last member of the archive, but other members follow it"
+            )
 
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -226,17 +245,24 @@ class TenantArchiveReader:
                 or table not in ORDER
                 or (table == CALLS and not manifest.calls)
             ):
-                raise wrong(member.name, "is not listed in the manifest")
+                raise wrong(member.name, "this archive member is not listed in the manifest")
             position = (manifest.projects.index(project), ORDER.index(table))
             part = part + 1 if position == current else 1
             if position < current or member.name != rows_name(project, table, part):
-                raise wrong(member.name, "is not the expected member")
+                raise wrong(
+                    member.name,
+                    "this archive member is out of order: another one was expected here",
+                )
             current = position
             projects.add(project)
             content = members.content(member, ROWS_BYTES_MAX)
             # parsed they would take many times as much
             if len(content) > ROWS_BYTES and content.count(b"\n") > 1:
-                raise wrong(member.name, "has more rows than one member may have")
+                raise wrong(
+                    member.name,
+                    "this archive member is larger than 1 MiB, so it may contain only one"
+                    " row, but it contains several",
+                )
             objects = archive_format.lines(content, member.name)
             row_counts[table] += len(objects)
             if table == "files":
@@ -248,9 +274,12 @@ class TenantArchiveReader:
                 yield RowsStep(project, archive_format.rows(definition, objects, member.name))
         assert members.end is not None
         if +row_counts != +Counter(members.end.rows):
-            raise wrong(END, "has another number of rows than the archive states")
+            raise wrong(
+                END,
+                "the number of rows in the archive differs from the number stated in this summary",
+            )
         if projects != {*manifest.projects}:
-            raise wrong(MANIFEST, "names a project that has no data in the archive")
+            raise wrong(MANIFEST, "the manifest names a project that has no data in the archive")
 
     def _files(
         self, project: str, objects: list[dict[str, Any]], member: Member, members: ArchiveMembers
@@ -275,7 +304,10 @@ class TenantArchiveReader:
         for row, stream in all_streams:
             expected = Member(stream_name(project, row, stream), stream.size_bytes)
             if members.next() != expected:
-                raise wrong(expected.name, "is missing in its place, or has another size")
+                raise wrong(
+                    expected.name,
+                    "this archive member is missing, in the wrong place, or of the wrong size",
+                )
             start = 0
             for block in stream.blocks:
                 content = members.read(block.size_bytes)
@@ -310,18 +342,21 @@ def _first(members: ArchiveMembers) -> Member:
 def _project_and_table(member: Member) -> tuple[str, str]:
     found = _PART.match(member.name)
     if found is None:
-        raise wrong("the archive", "a member has a name that memsvc does not use")
+        raise wrong("the archive", "one of its members has a name that memsvc does not use")
     # only a project named by dots alone is encoded in names
     return found[1].replace("%2E", "."), found[2]
 
 
 def _streams(value: Any, member: Member) -> list[ExportStream]:
     if type(value) is not list:
-        raise wrong(member.name, "a file has no content streams")
+        raise wrong(member.name, "the field `streams` of a file is missing or is not a list")
     try:
         return [_stream(one) for one in value]
     except (TypeError, KeyError, ValueError, archive_format.InvalidValueError) as error:
-        raise wrong(member.name, "a stream does not belong to a file") from error
+        raise wrong(
+            member.name,
+            "the field `streams` of a file does not describe the file's content correctly",
+        ) from error
 
 
 def _stream(value: Any) -> ExportStream:
@@ -361,10 +396,10 @@ def _check_file(row: Mapping[str, Any], streams: Sequence[ExportStream], member:
     except MemsvcError:
         is_allowed = False
     if not is_allowed:
-        raise wrong(member.name, "a file is in a place where files are not allowed")
+        raise wrong(member.name, "the archive contains a file at a path that is not allowed")
     current = [one for one in streams if one.stream == row["stream"]]
     same_size = all(one.size_bytes == row["size_bytes"] for one in current)
     if any(one.first_revision < 1 for one in streams) or not same_size:
-        raise wrong(member.name, "the size of a file differs from its content")
+        raise wrong(member.name, "the stated size of a file differs from the size of its content")
     if row["deleted_at"] is None and len(current) != 1:
-        raise wrong(member.name, "a file has no content")
+        raise wrong(member.name, "the archive does not contain the content of a file")

@@ -65,17 +65,18 @@ class ProjectContent:
 
 class RestoredProject(Result):
     project: str = Field(description="name of the project in the archive")
-    into: str = Field(description="project that it was restored into")
+    into: str = Field(description="name of the project into which the data was restored")
     rows: dict[str, int] = Field(
-        description="rows that were restored or, in a check, would be; as in archive_export"
+        description="number of rows by table that were restored or, in a check, would be restored"
     )
     occupied: bool = Field(
         False,
-        description="for a check: whether the project is not empty, so that a restore would be"
-        " refused",
+        description="true if a check found that the project is not empty, so that a restore would"
+        " be refused",
     )
     written: bool = Field(
-        description="false if this archive was restored here before and nothing was changed"
+        description="false if nothing was changed because this archive had already been restored"
+        " into this project"
     )
 
 
@@ -136,7 +137,7 @@ class ArchiveRestore:
                 if occupied and not check_only:
                     raise conflict(
                         f"the project {into[min(occupied)]} is not empty",
-                        recovery="restore into another project, or purge this one first",
+                        recovery="restore into another project, or purge the project first",
                     )
                 if check_only:
                     # no project has this name, and no other check uses it
@@ -173,7 +174,7 @@ class ArchiveRestore:
             if content.caller_bytes > self.allowed.project_bytes_max:
                 raise quota_exceeded(
                     f"the files of a project are limited to {self.allowed.project_bytes_max}"
-                    f" bytes, and {project} has {content.caller_bytes}",
+                    f" bytes, but those of {project} have {content.caller_bytes} bytes",
                     recovery="raise files.project_bytes_max",
                 )
 
@@ -271,7 +272,10 @@ async def _lock_projects(tx: Tx, transactions: Sequence[Tx]) -> None:
         if not many:
             await project_tx.lock(Lock("project", ""))
         if await export.is_closed(project_tx):
-            raise resource_busy("this project is being purged at the moment", retry_after_s=2.0)
+            raise resource_busy(
+                "the project is being purged; try again when the purge has finished",
+                retry_after_s=2.0,
+            )
 
 
 def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, ProjectContent]]:
@@ -295,9 +299,10 @@ def _validate(steps: Iterator[ArchiveStep]) -> tuple[ArchiveManifest, dict[str, 
                 jobs_left -= len(step.rows.rows)
                 if jobs_left < 0:
                     raise payload_too_large(
-                        f"an archive is limited to {JOBS_MAX} waiting jobs",
-                        recovery="export again when fewer jobs wait, or export one project at a"
-                        " time",
+                        f"the archive contains more than {JOBS_MAX} waiting jobs, which is"
+                        " the limit",
+                        recovery="export again when fewer jobs are waiting, or export one"
+                        " project at a time",
                     )
                 content.jobs.update(_pairs(step.rows))
     return manifest, {name: contents[name] for name in manifest.projects}
@@ -315,7 +320,8 @@ def _targets(manifest: ArchiveManifest, scope: Scope) -> dict[str, str]:
             raise invalid(
                 "a target project was named, but this archive contains"
                 f" {len(manifest.projects)} projects",
-                recovery="omit the project: each is then restored under its own name",
+                recovery="omit the target project, so that each project is restored under its"
+                " own name",
             )
         return {manifest.projects[0]: scope.project}
     for project in manifest.projects:

@@ -248,7 +248,10 @@ class _RowsBuffer:
         """Add a row; return whether the member before it was full, and so was written."""
         line = archive_format.line(row)
         if len(line) > ROWS_BYTES_MAX:
-            raise payload_too_large(f"a row of {self.table} is too large for an archive")
+            raise payload_too_large(
+                f"a row of the table {self.table} is larger than 64 MiB, which is the limit"
+                " for a row in an archive"
+            )
         is_full = bool(self.lines) and self.size_bytes + len(line) > ROWS_BYTES
         if is_full:
             self.flush()
@@ -294,61 +297,65 @@ class ArchiveOptions(Options):
     Each archive is stored in the folder for temporary files (TMPDIR) until it is read or sent."""
 
     archive_bytes_max: int = Field(
-        4 * 2**30, ge=1024, description="maximum size of an uploaded archive, in bytes"
+        4 * 2**30,
+        ge=1024,
+        description="maximum size of an uploaded archive, in bytes; a larger one is refused",
     )
     expanded_bytes_max: int = Field(
         16 * 2**30,
         ge=1024,
-        description="maximum size of an uploaded archive after decompression, in bytes",
+        description="maximum size of an uploaded archive after decompression, in bytes; a larger"
+        " one is refused",
     )
     export_bytes_max: int = Field(
         16 * 2**30,
         ge=1024,
-        description="maximum size of a created archive, in bytes; it is stored on disk until it has"
-        " been sent",
+        description="maximum size of a created archive, in bytes; a larger export is refused. The"
+        " archive is stored on disk until it has been sent",
     )
     at_once_max: int = Field(
         2,
         ge=1,
         le=100,
-        description="exports and restores that one process runs at once; one tenant may use all but"
-        " one of them",
+        description="maximum number of exports and restores that one process runs at once, of which"
+        " a single tenant can run all but one; further ones are refused",
     )
     idle_s_max: float = Field(
         60.0,
         gt=0,
-        description="time limit for the next part of an upload to arrive, or of a download to be"
-        " read",
+        description="time limit for receiving the next part of an upload, or for the client to read"
+        " the next part of a download; after that, the transfer is aborted",
     )
 
 
 class ExportedProject(Result):
     project: str = Field(description="name of the project")
     rows: dict[str, int] = Field(
-        description="rows by table; content_bytes is the size of all present and past files, in"
-        " bytes"
+        description="number of rows by table; content_bytes is the size of all present and past"
+        " files, in bytes"
     )
 
 
 class ArchiveExportResult(Result):
-    format: int = Field(description="format version of the archives that are written")
-    projects: list[ExportedProject] = Field(description="contents of an archive written now")
+    format: int = Field(description="format version in which this server writes archives")
+    projects: list[ExportedProject] = Field(description="what an archive written now would contain")
     path: str = Field(
-        description="path from which to GET the archive with the same arguments, under this"
-        " server's URL"
+        description="path on this server; GET it with the same arguments to download the archive"
     )
 
 
 class ArchiveImportResult(Result):
-    path: str = Field(
-        description="path to which to POST an archive as the body, under this server's URL"
-    )
-    format_max: int = Field(description="newest format version that can be read")
-    archive_bytes_max: int = Field(description="maximum size of the body, in bytes")
+    path: str = Field(description="path on this server; POST the archive to it as the request body")
+    format_max: int = Field(description="newest format version that this server can read")
+    archive_bytes_max: int = Field(description="maximum size of the uploaded archive, in bytes")
     archive: UUID | None = Field(None, description="id of the archive")
-    made_at: str | None = Field(None, description="creation time")
-    checked_only: bool = Field(False, description="true if this was a check that wrote nothing")
-    projects: list[RestoredProject] = Field([], description="result for each of its projects")
+    made_at: str | None = Field(None, description="creation time of the archive")
+    checked_only: bool = Field(
+        False, description="true if this was only a check, so that nothing was written"
+    )
+    projects: list[RestoredProject] = Field(
+        [], description="result of the restore for each project of the archive"
+    )
 
 
 @frozen
@@ -391,7 +398,7 @@ class ArchiveTransfer:
         if self.active.total() >= limit or self.active[tenant] >= max(1, limit - 1):
             raise MemsvcError(
                 Code.RATE_LIMITED,
-                "other archives are being written or restored",
+                "too many archives are being exported or restored at the moment",
                 retry_after_s=10.0,
             )
         self.active[tenant] += 1
@@ -457,7 +464,9 @@ class ArchiveTransfer:
         self,
         scope: Scope,
         gzip: Annotated[bool, "compress the archive"] = False,
-        calls: Annotated[bool, "include the call log of these projects, for reading only"] = False,
+        calls: Annotated[
+            bool, "include the call log of these projects; a restore ignores the call log"
+        ] = False,
     ) -> ArchiveExportResult:
         """Report what an archive of one project, or of all projects, would contain.
 
@@ -476,8 +485,8 @@ class ArchiveTransfer:
         title="Restore an archive",
         needs=Permission.ADMIN,
         idempotent=True,
-        project="target project, for an archive with one project; *: each project under its own"
-        " name",
+        project="target project, if the archive contains one project; *: restore each project"
+        " under its own name",
     )
     async def import_info(
         self,

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from memsvc.core.errors import invalid_content
 from memsvc.core.frozen import frozen
+from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import replace_secrets
 from memsvc.core.tool_methods import admin_tool, result
@@ -30,7 +31,7 @@ from memsvc.core.word_similarity import (
 )
 from memsvc.store import recalls
 from memsvc.store.database import Database
-from memsvc.store.recalls import EntryPlace, RecallPosition, StoredEntry
+from memsvc.store.recalls import RecallPosition, StoredEntry
 
 PAGE_ROWS: Final = 500
 LIMIT_MAX: Final = 1000
@@ -106,20 +107,28 @@ class AuditReport:
 
 @result
 class FoundJunk:
-    finding: Annotated[str, "problem: exact, near, echo, secret or shown_after_end"]
-    id: Annotated[str, "the entry"]
-    like: Annotated[str, "the earlier entry that it resembles, if any"]
-    text: Annotated[str, "its text, with secrets masked; empty without `show`"]
+    finding: Annotated[
+        str,
+        "exact or near (duplicate), echo (of recalled text), secret or shown_after_end (outdated)",
+    ]
+    id: Annotated[str, "id of the memory entry"]
+    like: Annotated[str, "id of the earlier entry that this one resembles, if any"]
+    text: Annotated[str, "text of the entry, with secrets masked; empty without `show`"]
 
 
 @result
 class AuditResult:
-    entries: Annotated[dict[str, int], "entries that can be recalled, by kind of memory"]
-    findings: Annotated[dict[str, int | None], "entries by finding; null: unknown"]
-    by_kind: Annotated[dict[str, dict[str, int]], "entries by finding for each kind of memory"]
-    junk: Annotated[int, "junk entries: those with any finding other than never_recalled"]
+    entries: Annotated[dict[str, int], "number of entries that can be recalled, by kind of memory"]
+    findings: Annotated[
+        dict[str, int | None], "number of entries with each kind of problem; null: unknown"
+    ]
+    by_kind: Annotated[
+        dict[str, dict[str, int]],
+        "number of entries with each kind of problem, for each kind of memory",
+    ]
+    junk: Annotated[int, "number of junk entries: those with any problem other than never_recalled"]
     junk_share: Annotated[float, "share of junk entries, 0 to 1"]
-    found: Annotated[list[FoundJunk], "first entries of each finding"]
+    found: Annotated[list[FoundJunk], "first junk entries of each kind"]
 
 
 class Audit:
@@ -293,8 +302,14 @@ class AuditTool:
     async def audit(
         self,
         scope: Scope,
-        limit: Annotated[int, Field(ge=0, le=LIMIT_MAX), "ids to list for each finding"] = 10,
-        show: Annotated[bool, "include their texts, with secrets masked"] = False,
+        limit: Annotated[
+            int,
+            Field(ge=0, le=LIMIT_MAX),
+            "maximum number of entry ids to list for each kind of problem",
+        ] = 10,
+        show: Annotated[
+            bool, "include the texts of the listed entries, with secrets masked"
+        ] = False,
     ) -> AuditResult:
         """Count junk in memory: duplicates, echoes of recalled text, secrets and outdated entries.
 
@@ -366,10 +381,11 @@ def exported_memories(content: bytes) -> Iterator[AuditedEntry]:
             yield entry
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise invalid_content(
-            "this is neither an export of mem0 nor a file of server-memory",
+            "this file is neither an export of mem0 (JSON) nor a file of server-memory"
+            " (JSON lines)",
         ) from error
     if not count:
-        raise invalid_content("this file has no entries")
+        raise invalid_content("this file does not contain any memory entries")
 
 
 def _is_graph(line: bytes) -> bool:

@@ -349,15 +349,18 @@ _ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
 @result
 class PurgeResult:
     purge_id: Annotated[str, "id of the purge"]
-    level: Annotated[PurgeLevel, "level, as requested"]
-    project: Annotated[str, "project, as requested"]
-    name: Annotated[str, "name of what is deleted; confirm must repeat it"]
-    dry_run: Annotated[bool, "true if nothing was deleted, only counted"]
+    level: Annotated[PurgeLevel, "what to delete, as requested"]
+    project: Annotated[str, "requested project"]
+    name: Annotated[str, "name of the deleted object, which `confirm` must repeat"]
+    dry_run: Annotated[bool, "true if the call only counted the data and deleted nothing"]
     resumed: Annotated[bool, "true if this call finished an earlier, interrupted purge"]
     started_at: Annotated[datetime, "start time"]
     ended_at: Annotated[datetime, "end time"]
-    counts: Annotated[dict[str, int], "rows deleted or, in a dry run, to be deleted, by table"]
-    complete: Annotated[bool, "true when everything is deleted"]
+    counts: Annotated[
+        dict[str, int],
+        "number of rows of each table that were deleted or, in a dry run, would be deleted",
+    ]
+    complete: Annotated[bool, "true once everything has been deleted"]
 
 
 @frozen
@@ -399,7 +402,7 @@ class Purge:
             PurgeLevel,
             "what to delete: the tenant, a project, or a user, session or path in the project",
         ],
-        name: Annotated[str, "the user, the session, or the path of the file or directory"] = "",
+        name: Annotated[str, "name of the user or session, or path of the file or directory"] = "",
         confirm: Annotated[
             str, "repeat the name of what will be deleted; a dry run returns it as `name`"
         ] = "",
@@ -527,9 +530,9 @@ def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
     """
     all_projects = scope.project == ALL_PROJECTS
     if all_projects and level not in _ALL_PROJECTS_LEVELS:
-        raise invalid(f"a {level} belongs to one project: pass project")
+        raise invalid(f"level {level} needs a single project: name it in `project`")
     if level is PurgeLevel.TENANT and not all_projects:
-        raise invalid("to purge a tenant, project must be *")
+        raise invalid("level tenant covers all projects: set project to *")
     if all_projects and scope.allowed_projects is not None:
         raise permission_denied("this key does not have access to all projects")
     match level:
@@ -540,5 +543,8 @@ def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
         case _:
             named = scope.tenant.hex() if level is PurgeLevel.TENANT else scope.project
             if name and name != named:
-                raise invalid(f"a {level} is identified by the project and the key: omit name")
+                raise invalid(
+                    f"omit name for level {level}: the project and the key alone say what is"
+                    " deleted"
+                )
             return named

@@ -46,7 +46,7 @@ ProjectName = Annotated[
 ]
 PROJECT_IGNORED: Final = "ignored: keys belong to the tenant"
 KEY_ID: Final = "id of the key, as in keys_list"
-EVEN_LAST: Final = "proceed even if no other permanent key could manage the tenant's keys"
+EVEN_LAST: Final = "proceed even if no other permanent key is able to manage the tenant's keys"
 OVERLAP_HOURS: Final = 24.0
 UserName = Annotated[str, AfterValidator(lambda value: checked_name(value, "user_id"))]
 KeyId = Annotated[UUID, KEY_ID]
@@ -66,7 +66,10 @@ class KeyProperties(TenantArguments):
     project: str = Field(ALL_PROJECTS, description=PROJECT_IGNORED)
     label: Label | None = Field(None, description="name that identifies the key in the call log")
     permissions: list[Permission] | None = Field(
-        None, min_length=1, max_length=3, description="permissions; only those of your own key"
+        None,
+        min_length=1,
+        max_length=3,
+        description="permissions of the key, limited to those of your own key",
     )
     projects: list[ProjectName] | None = Field(
         None, min_length=1, max_length=100, description="restrict the key to these projects"
@@ -74,19 +77,22 @@ class KeyProperties(TenantArguments):
     hidden_tools: list[ToolName] | None = Field(
         None,
         max_length=500,
-        description="names of tools to hide from the key; must include those hidden from your own"
-        " key",
+        description="names of tools to hide from the key; must include all tools that are hidden"
+        " from your own key",
     )
     expires_at: Timestamp | None = Field(
-        None, description="expiry; not later than that of your own key"
+        None, description="time when the key expires; not later than the expiry of your own key"
     )
     toolsets: list[Toolset] | None = Field(
         None,
         max_length=20,
-        description="toolsets that its clients list by default; empty: as configured",
+        description="toolsets listed by default for clients that use this key; empty: the server's"
+        " default",
     )
     user_id: UserName | None = Field(
-        None, description='the only user that its calls may name, and their default; "": any user'
+        None,
+        description="user that the key is bound to: calls with the key use this user by default and"
+        ' cannot name another; "": any user',
     )
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
@@ -103,8 +109,8 @@ class KeyProperties(TenantArguments):
 
 class KeyUpdate(KeyProperties):
     key_id: UUID = Field(description=KEY_ID)
-    all_projects: bool = Field(False, description="remove the restriction to projects")
-    never_expires: bool = Field(False, description="remove the expiry")
+    all_projects: bool = Field(False, description="remove the key's restriction to projects")
+    never_expires: bool = Field(False, description="remove the expiry of the key")
     even_last: bool = Field(False, description=EVEN_LAST)
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
@@ -123,20 +129,23 @@ class ListedKey:
     label: Annotated[str, "name that identifies the key in the call log"]
     state: Annotated[Literal["valid", "expired", "revoked"], "whether the key can be used"]
     permissions: Annotated[list[Permission], "permissions"]
-    projects: Annotated[list[str] | None, "projects that it is restricted to; null: all"]
-    hidden_tools: Annotated[list[str], "tools that are hidden from it"]
+    projects: Annotated[
+        list[str] | None, "projects that the key is restricted to; null: all projects"
+    ]
+    hidden_tools: Annotated[list[str], "tools that are hidden from the key"]
     created_at: Annotated[datetime, "creation time"]
-    expires_at: Annotated[datetime | None, "expiry; null: never"]
-    revoked_at: Annotated[datetime | None, "time of revocation; null: not revoked"]
+    expires_at: Annotated[datetime | None, "time when the key expires; null: never"]
+    revoked_at: Annotated[datetime | None, "time when the key was revoked; null: not revoked"]
     last_used_at: Annotated[
-        datetime | None, "time of last use, up to half a minute late; null: never"
+        datetime | None, "time of last use, up to half a minute late; null: never used"
     ]
     is_yours: Annotated[bool, "whether this is the key of the current call"]
     toolsets: Annotated[
-        list[str], "toolsets that its clients list by default; empty: as configured"
+        list[str],
+        "toolsets that clients with this key list by default; empty: the server's default",
     ]
-    tenant: Annotated[str, "tenant whose data it opens"]
-    user_id: Annotated[str, 'user that it is bound to; "": none']
+    tenant: Annotated[str, "tenant whose data the key can access"]
+    user_id: Annotated[str, 'user that the key is bound to; "": the key is not bound to a user']
 
 
 @result
@@ -151,13 +160,13 @@ class KeyChange:
 
 @result
 class CreatedKey:
-    text: Annotated[str, "the new key itself, which is returned only once and not stored"]
+    text: Annotated[str, "the new key itself; it is returned only once and is not stored"]
     key: Annotated[ListedKey, "the new key's properties"]
 
 
 @result
 class RotatedKey(CreatedKey):
-    old: Annotated[ListedKey, "the old key, with its expiry"]
+    old: Annotated[ListedKey, "properties of the old key, including when it expires"]
 
 
 @frozen
@@ -216,7 +225,7 @@ class KeyTools:
         caller: Caller,
         key_id: KeyId,
         overlap_hours: Annotated[
-            float, Field(ge=0, le=8760), "how long the old key stays valid"
+            float, Field(ge=0, le=8760), "how long the old key stays valid, in hours"
         ] = OVERLAP_HOURS,
     ) -> RotatedKey:
         """Create a key with the same permissions; the old key expires after the overlap."""
@@ -231,7 +240,10 @@ class KeyTools:
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
             others = [key for key in changes.keys if key.key_id != old.key_id]
             if _is_manager(old, now) and not _any_manager((created.key, *others), now):
-                raise _last_manager("create another such key first, or let this key rotate itself")
+                raise _last_manager(
+                    "create another permanent key for all projects that can manage keys, or"
+                    " use this key itself to rotate it"
+                )
             old = await changes.put(replace(old, expires_at=expires_at))
         return RotatedKey(
             created.text, self._listed(caller, created.key), self._listed(caller, old)
@@ -306,22 +318,22 @@ def _check_expiry(properties: KeyProperties, now: datetime) -> None:
 def _check_grant(caller: Caller, key: ApiKey) -> None:
     """Raise PERMISSION_DENIED for rights that the caller does not have."""
     if missing := sorted(key.permissions - caller.permissions):
-        raise _not_allowed(f"the {missing[0]} permission, which it lacks")
+        raise _not_allowed(f"the {missing[0]} permission, which your own key lacks")
     if not _is_within(key.projects, caller.projects):
-        raise _not_allowed("access to projects that it cannot use")
+        raise _not_allowed("access to projects that your own key cannot use")
     if caller.user not in ("", key.user_id):
-        raise _not_allowed("access to another user")
+        raise _not_allowed("access to another user's data")
     if not key.hidden_tools >= caller.hidden_tools:
-        raise _not_allowed("access to tools that are hidden from it")
+        raise _not_allowed("access to tools that are hidden from your own key")
 
 
 def _check_end(caller: Caller, expires_at: datetime | None) -> None:
     if caller.expires_at is not None and (expires_at is None or expires_at > caller.expires_at):
-        raise _not_allowed("a later expiry than its own")
+        raise _not_allowed("a later expiry than that of your own key")
 
 
 def _not_allowed(what: str) -> MemsvcError:
-    return permission_denied(f"your key cannot grant, or manage keys with, {what}")
+    return permission_denied(f"your key cannot create or manage a key with {what}")
 
 
 def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
@@ -339,7 +351,10 @@ def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
 
 def _check_capacity(changes: KeyChanges, now: datetime) -> None:
     if sum(key.is_valid(now) for key in changes.keys) >= KEYS_MAX:
-        raise quota_exceeded(f"a tenant is limited to {KEYS_MAX} keys", recovery="revoke some keys")
+        raise quota_exceeded(
+            f"a tenant can have at most {KEYS_MAX} valid keys",
+            recovery="revoke keys that are no longer needed",
+        )
 
 
 async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
@@ -363,13 +378,17 @@ async def _put(
     """Write a key; CONFLICT if it was the last that manages keys permanently and no longer is."""
     others = (key for key in changes.keys if key.key_id != old.key_id)
     if not even_last and _is_manager(old, now) and not _any_manager((new, *others), now):
-        raise _last_manager("create another such key first, or pass even_last: true")
+        raise _last_manager(
+            "create another permanent key for all projects that can manage keys, or pass"
+            " even_last: true"
+        )
     return await changes.put(new)
 
 
 def _last_manager(recovery: str) -> MemsvcError:
     return conflict(
-        "this is the tenant's last permanent key that can manage keys and use all projects",
+        "this is the tenant's last permanent key that can manage keys and use all projects;"
+        " the change would leave the tenant without one",
         recovery=recovery,
     )
 

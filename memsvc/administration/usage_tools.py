@@ -48,34 +48,38 @@ Kind = Literal["retention", "quota", "rate"]
 class ListedCall:
     id: Annotated[UUID, "id of the call"]
     called_at: Annotated[datetime, "end time"]
-    surface: Annotated[str, "interface: mcp, rest or pipe"]
-    tool: Annotated[str, "name of the tool; unknown if no tool has the given name"]
-    project: Annotated[str, "project; * for several"]
-    key_label: Annotated[str, "label of its key"]
-    status: Annotated[str, "success, error or cancelled"]
-    code: Annotated[str | None, "error code, if it failed"]
-    duration_ms: Annotated[float, "duration"]
+    surface: Annotated[str, "interface of the call: mcp, rest or pipe"]
+    tool: Annotated[str, "name of the tool; `unknown` if no tool has the requested name"]
+    project: Annotated[str, "project of the call; *: several projects"]
+    key_label: Annotated[str, "label of the key that was used"]
+    status: Annotated[str, "outcome of the call: success, error or cancelled"]
+    code: Annotated[str | None, "error code, if the call failed"]
+    duration_ms: Annotated[float, "duration of the call, in milliseconds"]
     arguments: Annotated[
         dict[str, Any],
-        "sizes of its arguments; numbers, identifiers and paths are shown unchanged",
+        "arguments of the call: numbers, identifiers and paths are shown unchanged; of all"
+        " other values, only the size is shown",
     ]
-    request_id: Annotated[str, "id of the request, as in the log"]
+    request_id: Annotated[str, "id of the request, which is also in the server's log"]
 
 
 @result
 class CallList:
     calls: Annotated[list[ListedCall], "calls, newest first"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there may be one"] = None
+    next_cursor: Annotated[str | None, "cursor of the next page, if there may be more calls"] = None
 
 
 @result
 class CallsSummary:
-    hours: Annotated[list[HourCounted], "hours with at least one call, earliest first"]
-    total: Annotated[CallsCounted, "all hours together"]
+    hours: Annotated[
+        list[HourCounted], "call counts of each hour with at least one call, earliest first"
+    ]
+    total: Annotated[CallsCounted, "call counts of all hours together"]
     since: Annotated[datetime, "start of the requested period"]
     counted_from: Annotated[
         datetime | None,
-        f"earliest call counted if there were more than {COUNTED_MAX}; null: all were counted",
+        f"time of the earliest call counted, if there were more than {COUNTED_MAX} calls;"
+        " null: all calls were counted",
     ]
 
 
@@ -95,21 +99,21 @@ class CallLogReader:
         title="List calls",
         needs=Permission.READ,
         logs=("tool", "status", "code", "surface", "session_id"),
-        project="only calls of this project; `*`: of all projects of the key",
+        project="only calls in this project; `*`: in all projects that the key can use",
     )
     async def list_page(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
         *,
-        tool: Annotated[Name | None, "only calls of this tool"] = None,
+        tool: Annotated[Name | None, "only calls to this tool"] = None,
         status: Annotated[
             Literal["success", "error", "cancelled"] | None, "only calls with this outcome"
         ] = None,
-        code: Annotated[Name | None, "only calls that failed with this code"] = None,
+        code: Annotated[Name | None, "only calls that failed with this error code"] = None,
         surface: Annotated[
             Name | None, "only calls over this interface, such as mcp, rest or pipe"
         ] = None,
-        key_label: Annotated[Name | None, "only calls of keys with this label"] = None,
+        key_label: Annotated[Name | None, "only calls by keys with this label"] = None,
         session_id: Annotated[Name | None, "only calls that named this session"] = None,
         since: Annotated[Timestamp | None, "only calls at or after this time"] = None,
         until: Annotated[Timestamp | None, "only calls before this time"] = None,
@@ -118,8 +122,8 @@ class CallLogReader:
     ) -> CallList:
         """List logged calls, newest first, in pages.
 
-        Each entry has the tool, time, key, outcome and duration. A page may be short and still have
-        a next_cursor: continue with it."""
+        Each entry has the tool, time, key, outcome and duration. A page may be incomplete and still
+        have a next_cursor; pass that cursor to continue."""
         filters = CallFilter(
             projects=scope.projects,
             tool=tool,
@@ -143,16 +147,16 @@ class CallLogReader:
         "calls_summary",
         title="Count calls",
         needs=Permission.READ,
-        project="only calls of this project; `*`: of all projects of the key",
+        project="only calls in this project; `*`: in all projects that the key can use",
     )
     async def summary(
         self,
         scope: Scope,
         hours: Annotated[
-            int, Field(ge=1, le=HOURS_MAX), "number of hours, including the current one"
+            int, Field(ge=1, le=HOURS_MAX), "number of hours to count, including the current one"
         ] = HOURS_DEFAULT,
     ) -> CallsSummary:
-        """Count the calls of the last hours, by outcome and duration, for each hour."""
+        """Count calls for each of the last hours, by outcome and duration."""
         now = self.clock.now()
         since = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours - 1)
         async with self.database.begin_tenant(scope, read_only=True) as tx:
@@ -188,16 +192,14 @@ JOB_MAX: Final = 2**53
 @result
 class ListedJob:
     id: Annotated[int, "id of the job, for tenant_settle_job and /api/jobs"]
-    name: Annotated[str, "name of the job"]
-    project: Annotated[str, "project that it concerns"]
-    subject: Annotated[
-        str, "identifier of the object in the project that it concerns; never content"
-    ]
+    name: Annotated[str, "kind of background work"]
+    project: Annotated[str, "project that the job works on"]
+    subject: Annotated[str, "identifier of the object that the job works on; never its content"]
     state: Annotated[JobState, "state of the job"]
-    failures: Annotated[int, "failed attempts"]
+    failures: Annotated[int, "number of failed attempts"]
     code: Annotated[Code | None, "error code of the last failed attempt"]
-    queued_at: Annotated[datetime, "time when it was queued"]
-    age_s: Annotated[float, "seconds since then"]
+    queued_at: Annotated[datetime, "time when the job was queued"]
+    age_s: Annotated[float, "number of seconds since the job was queued"]
 
 
 @result
@@ -209,9 +211,9 @@ class JobList:
 @result
 class SettledJob:
     id: Annotated[int, "id of the job"]
-    name: Annotated[str, "name of the job"]
-    project: Annotated[str, "project that it concerns"]
-    state: Annotated[JobState | None, "new state; null: removed"]
+    name: Annotated[str, "kind of background work"]
+    project: Annotated[str, "project that the job works on"]
+    state: Annotated[JobState | None, "new state of the job; null: the job was removed"]
 
 
 @frozen
@@ -226,13 +228,13 @@ class JobTools:
         title="List jobs",
         needs=Permission.READ,
         logs=("state",),
-        project="only jobs of this project; `*`: of all projects of the key",
+        project="only jobs of this project; `*`: of all projects that the key can use",
     )
     async def listing(
         self,
         scope: Scope,
         state: Annotated[
-            JobState | None, "only waiting, running or permanently failed jobs"
+            JobState | None, "only jobs in this state: waiting, running or permanently failed"
         ] = None,
         limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number of jobs"] = LIMIT_DEFAULT,
     ) -> JobList:
@@ -266,16 +268,16 @@ class JobTools:
         destructive=True,
         removes=lambda args: args.action == "drop",
         logs=("action",),
-        project="only a job of this project; `*`: of any project of the key",
+        project="project of the job; `*`: any project that the key can use",
     )
     async def settle(
         self,
         scope: Scope,
-        id_: Annotated[int, Field(ge=0, le=JOB_MAX), "id of the job, as in tenant_jobs"],
+        id_: Annotated[int, Field(ge=0, le=JOB_MAX), "id of the job, as returned by tenant_jobs"],
         action: Annotated[
             Literal["retry", "drop"],
-            "retry: run a permanently failed job again, with all its attempts; drop: remove"
-            " a waiting or failed job, so that it does not run",
+            "retry runs a permanently failed job again, with its attempts counted from 0;"
+            " drop removes a waiting or failed job, so that it is never run",
         ],
     ) -> SettledJob:
         """Retry a permanently failed job, or remove a job from the queue.
@@ -296,10 +298,12 @@ class JobTools:
 @result
 class TenantLimit:
     kind: Annotated[
-        Kind, "subject of the limit: how long something is kept, how much is allowed or how often"
+        Kind,
+        "kind of limit: how long data is kept, how much can be stored, or how often"
+        " calls can be made",
     ]
-    setting: Annotated[str, "name of the server's setting, which ends with the unit"]
-    value: Annotated[int | float, "value"]
+    setting: Annotated[str, "name of the server setting; the last part of the name is the unit"]
+    value: Annotated[int | float, "value of the setting"]
     about: Annotated[str, "meaning of the setting"]
 
 
@@ -342,66 +346,98 @@ CACHED_MAX: Final = 1000
 
 
 class UsageCounts(Result):
-    files: int = Field(0, description="files written by callers")
-    file_bytes: int = Field(0, description="size of these files; counts against the quota")
+    files: int = Field(0, description="number of files written by callers")
+    file_bytes: int = Field(
+        0,
+        description="total size of all files written by callers, in bytes; counts against the"
+        " project's quota",
+    )
     contents: int = Field(
-        0, description="size of file contents, including past versions other than appends"
+        0,
+        description="number of stored file contents, current and past; versions that an append"
+        " replaced are not counted",
     )
     stored_bytes: int = Field(
-        0, description="size of all files, including those of memory itself and past versions"
+        0,
+        description="total size of all files, in bytes, including past versions and the files in"
+        " which memory is stored",
     )
     turn_bytes: int = Field(
         0,
-        description="size of the files of turn memory, including deleted, unpurged ones",
+        description="total size of the files of turn memory, in bytes, including deleted files"
+        " until they are purged",
     )
-    board_bytes: int = Field(0, description="size of whiteboards, likewise")
-    document_bytes: int = Field(0, description="size of notebook documents, likewise")
-    past_bytes: int = Field(0, description="size of past file versions that can be restored")
-    knowledge_bytes: int = Field(0, description="size of knowledge blocks")
-    memories_bytes: int = Field(0, description="size of memories, including past ones")
+    board_bytes: int = Field(
+        0,
+        description="total size of the files of whiteboards, in bytes, including deleted files"
+        " until they are purged",
+    )
+    document_bytes: int = Field(
+        0,
+        description="total size of the files of notebook documents, in bytes, including deleted"
+        " files until they are purged",
+    )
+    past_bytes: int = Field(
+        0, description="total size of all past file versions that can be restored, in bytes"
+    )
+    knowledge_bytes: int = Field(0, description="total size of all knowledge blocks, in bytes")
+    memories_bytes: int = Field(
+        0, description="total size of all memories, in bytes, including their past texts"
+    )
     derived_bytes: int = Field(
         0,
-        description="approximate size of derived data: index, facts, vectors, recall traces",
+        description="approximate total size of derived data, in bytes: index, facts, vectors,"
+        " recall traces",
     )
     held_bytes: int = Field(
-        0, description="all of the above and files; counts against the tenant's quota"
+        0,
+        description="total size of all memory and files together, in bytes; counts against the"
+        " tenant's quota",
     )
-    memory_file_bytes: int = Field(0, description="current size of the files of memory itself")
-    sessions: int = Field(0, description="sessions of turn memory")
-    turns: int = Field(0, description="turns in these sessions")
-    facts: int = Field(0, description="current facts, including memories")
-    memories: int = Field(0, description="memories, including deleted ones")
-    boards: int = Field(0, description="whiteboards")
-    documents: int = Field(0, description="notebook documents")
-    blocks: int = Field(0, description="knowledge blocks, including archived ones")
-    index_entries: int = Field(0, description="searchable index entries")
-    vectors: int = Field(0, description="vectors of these entries")
-    jobs: int = Field(0, description="jobs in the queue")
-    calls: dict[str, int] = Field({}, description="calls of the last 24 hours, by outcome")
+    memory_file_bytes: int = Field(
+        0,
+        description="current total size of the files in which memory is stored, in bytes, without"
+        " past versions",
+    )
+    sessions: int = Field(0, description="number of sessions in turn memory")
+    turns: int = Field(0, description="number of turns in all sessions")
+    facts: int = Field(0, description="number of current facts, including memories")
+    memories: int = Field(0, description="number of memories, including deleted ones")
+    boards: int = Field(0, description="number of whiteboards")
+    documents: int = Field(0, description="number of notebook documents")
+    blocks: int = Field(0, description="number of knowledge blocks, including archived ones")
+    index_entries: int = Field(0, description="number of searchable index entries")
+    vectors: int = Field(0, description="number of index entries that have a vector")
+    jobs: int = Field(0, description="number of jobs in the queue")
+    calls: dict[str, int] = Field(
+        {}, description="number of calls in the last 24 hours, by outcome"
+    )
 
 
 class ProjectUsageCounts(UsageCounts):
-    project: str = Field(description="the project; * for calls that named none")
+    project: str = Field(description="name of the project; *: calls that named no project")
 
 
 class UsageResult(Result):
-    total: UsageCounts = Field(description="sum over these projects")
+    total: UsageCounts = Field(description="sum of the counts of all listed projects")
     projects: list[ProjectUsageCounts] = Field(
-        description="projects that contain anything, by name"
+        description="projects that contain data, sorted by name"
     )
     counted_at: datetime = Field(
-        description="time of the count; the result of a slow count is reused for 20 times its"
-        " duration, at least a minute"
+        description="time of the count; a count that takes long is reused for up to a minute"
     )
     tenant_bytes_max: int = Field(
-        description="the tenant's storage quota over all projects; 0: unlimited"
+        description="storage quota of the tenant for all projects together, in bytes; 0: unlimited"
     )
     unbounded_until: datetime | None = Field(
-        description="until this time a tenant older than the quota may exceed it"
+        description="time until which the tenant may exceed the quota, because the tenant is older"
+        " than the quota"
     )
-    model_calls: dict[str, int] = Field(description="today's model calls (UTC), by purpose")
+    model_calls: dict[str, int] = Field(
+        description="number of model calls made today (UTC), by purpose"
+    )
     model_calls_a_day: int = Field(
-        description="daily limits of model calls, by purpose; 0: unlimited"
+        description="maximum number of model calls per day, for all purposes together; 0: unlimited"
     )
 
 
@@ -444,10 +480,10 @@ class UsageTools:
         project="the project, or * for all of your projects",
     )
     async def usage(self, scope: Scope) -> UsageResult:
-        """Report what each project stores, and the sum.
+        """Report how much each project stores, and the total.
 
-        It counts files, sessions, facts, boards, documents, blocks, index entries, waiting jobs,
-        and the calls of the last 24 hours."""
+        Counts files, sessions, facts, boards, documents, blocks, index entries, waiting jobs, and
+        the calls of the last 24 hours."""
         names = [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects)
         counted = [await self._cached(Scope(scope.tenant, name)) for name in names]
         projects = {name: found for count in counted for name, found in count.projects.items()}

@@ -1,4 +1,4 @@
-"""Command `memsvc purge`: what a tenant stores is removed for good."""
+"""Command `memsvc purge`: delete stored data for good."""
 
 import asyncio
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def purge(
     level: Annotated[str, Argument(help="What to delete: tenant, project, user, session or path.")],
     name: Annotated[str, Argument(help="The name of the user, session or path to delete.")] = "",
     project: Annotated[
-        str, Option(help="The project; * deletes a user's data in all projects.")
+        str, Option(help="The project to delete from; * deletes a user's data in all projects.")
     ] = "",
     confirm: Annotated[
         str,
@@ -75,8 +75,8 @@ def purge(
     project = project or (ALL if level == "tenant" else "")
     if not project:
         raise invalid(
-            "this level needs --project; --project '*', which means all projects, is only"
-            " allowed for the level user"
+            "this level of deletion needs --project; --project '*', which means all"
+            " projects, is only allowed for the level user"
         )
     if keys and (tenant is None or level != "tenant"):
         raise invalid(
@@ -110,10 +110,9 @@ def run_purge(
     *,
     keys: bool,
 ) -> dict[str, Any]:
-    """Return what tenant_purge answers, without a key.
+    """Return the result of tenant_purge, without a key.
 
-    With `keys` those of the tenant are removed last, and counted.
-    """
+    With `keys`, the keys of the tenant are deleted last, and counted."""
     owner = tenant_of(tenant)
     try:
         model = arguments_of(Purge.purge)

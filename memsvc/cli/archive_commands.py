@@ -1,4 +1,4 @@
-"""Commands `memsvc export` and `memsvc restore`: a tenant's memory, or a project, as a file."""
+"""Commands `memsvc export` and `memsvc restore`: all data, or one project, as a file."""
 
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -33,7 +33,12 @@ TIMEOUT_S: Final = 600.0
 """How long the server may be silent: it reads and writes a large archive before it answers."""
 
 Archive = Annotated[
-    Path, Argument(help="The archive file; - for standard input or output.", allow_dash=True)
+    Path,
+    Argument(
+        help="The archive file; - means standard output for an export and standard input for a"
+        " restore.",
+        allow_dash=True,
+    ),
 ]
 
 
@@ -53,13 +58,17 @@ async def export_archive(
     archive: Archive,
     project: OnlyProject = None,
     calls: Annotated[
-        bool, Option("--calls", help="Include the call log; a restore ignores it.")
+        bool,
+        Option(
+            "--calls", help="Include the call log in the archive; a restore ignores the call log."
+        ),
     ] = False,
     gzip: Annotated[
         bool,
         Option(
             "--gzip",
-            help="Compress the archive; this is the default if the file name ends in .gz or .tgz.",
+            help="Compress the archive; this is done by default if the file name ends in .gz"
+            " or .tgz.",
         ),
     ] = False,
 ) -> CommandOutput:
@@ -97,7 +106,10 @@ async def restore_archive(
     archive: Archive,
     into: Annotated[
         str | None,
-        Option(help="For an archive with one project: restore that project under this name."),
+        Option(
+            help="The project name under which to restore an archive that contains a single"
+            " project."
+        ),
     ] = None,
     check: Annotated[
         bool, Option("--check", help="Only report whether the archive could be restored.")
@@ -123,7 +135,7 @@ def _result_lines(body: dict[str, Any]) -> Iterable[str]:
     for one in body["projects"]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
         if not one["written"]:
-            what = "this archive has already been restored here"
+            what = "this archive has already been restored into this project"
         elif one["occupied"]:
             what = (
                 "the archive is intact, but the project is not empty; choose another"

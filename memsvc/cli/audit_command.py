@@ -1,4 +1,4 @@
-"""Command `memsvc audit`: how much of what is remembered is junk, here or in another's export."""
+"""Command `memsvc audit`: how much junk this memory or an exported file contains."""
 
 import sys
 from dataclasses import asdict
@@ -27,8 +27,9 @@ def audit(
     export: Annotated[
         Path | None,
         Argument(
-            help="An export of mem0 (JSON) or server-memory (JSON lines); - for standard"
-            " input. Without a file, this memory is audited.",
+            help="A file exported from mem0 (JSON) or server-memory (JSON lines); - means"
+            " standard input. Without a file, the memory of the key or of the tenant is"
+            " audited.",
             allow_dash=True,
         ),
     ] = None,
@@ -37,21 +38,25 @@ def audit(
     max_share: Annotated[
         float,
         Option(
-            min=0, max=1, help="Exit with code 1 if more than this share of the entries is junk."
+            min=0,
+            max=1,
+            help="Exit with code 1 if the share of junk among the entries is larger than"
+            " this (0 to 1).",
         ),
     ] = 1.0,
     limit: Annotated[
-        int, Option(min=0, help="Number of ids to list for each kind of finding.")
+        int, Option(min=0, help="Maximum number of entry ids to list for each kind of problem.")
     ] = 10,
     show: Annotated[
-        bool, Option("--show", help="Also print the texts of these entries, with secrets masked.")
+        bool,
+        Option("--show", help="Also print the texts of the listed entries, with secrets masked."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Count duplicates, echoes, secrets and outdated entries in this memory or in another's export.
+    """Count duplicates, echoes of recalled text, secrets and outdated entries in memory or a file.
 
     Without a file, the command audits the memory of the key in MEMSVC_API_KEY (also on a server),
-    or of --tenant in the data folder or database. To audit a file, neither is needed."""
+    or of --tenant in the data folder or database. A file needs neither a key nor a tenant."""
     if export is not None:
         audit = Audit(keeps_texts=show)
         audit.add_all(exported_memories(local_bytes(export)))
@@ -62,7 +67,7 @@ def audit(
         body = _audit_here(place.settings(), project, tenant, limit, show=show)
     total = sum(body["entries"].values())
     if not total:
-        raise not_found("this memory has no entries that could be recalled")
+        raise not_found("the audited memory does not contain any entries that can be recalled")
     if as_json:
         print(orjson.dumps(body).decode())
     else:

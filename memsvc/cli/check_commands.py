@@ -1,4 +1,4 @@
-"""Command `memsvc doctor`: checks of a server and its hosts, or of all that a server needs."""
+"""Command `memsvc doctor`: checks a server and its hosts, or the local database and models."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from memsvc.adapters.embeddings import embedder
 from memsvc.adapters.options import EMBEDDINGS_OFF
 from memsvc.cli.model_commands import check_reranker
 from memsvc.cli.options import check_database, settings_of
-from memsvc.cli.settings_option import DATA_DIR_VARIABLE, place_of
+from memsvc.cli.settings_option import place_of
 from memsvc.cli.tool_client import (
     Config,
     DataDir,
@@ -51,12 +51,12 @@ from memsvc.store.backlog import read_backlog
 from memsvc.store.connections import CANNOT_CONNECT, Pooler, shares_by_transaction
 from memsvc.store.database import Database
 from memsvc.store.revisions import Revisions
-from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
+from memsvc.variables import DATA_DIR_VARIABLE, KEY_VARIABLE, URL_VARIABLE
 
 FREE_BYTES_MIN: Final = 2**30
 WAITING_S_MAX: Final = 3600.0
 ROLE_TIMEOUT_S: Final = 30
-INSTALL_AGAIN: Final = "run `memsvc install` for this host again"
+INSTALL_AGAIN: Final = "run `memsvc install` for this agent host again"
 CALL_TIMEOUT_S: Final = 10.0
 MCP_VERSION: Final = "2025-06-18"
 READ_TOOL: Final = "memory_list_facts"
@@ -68,7 +68,7 @@ VARIABLE_REFERENCE: Final = re.compile(r"\$?\{(?:env:)?((?:input:)?[\w-]+)\}|\$(
 
 @frozen
 class CheckResult:
-    """Result of one check; `recovery` is what to do where it is not `ok`."""
+    """Result of one check; `recovery` says what to do if it is not `ok`."""
 
     name: str
     ok: bool
@@ -163,11 +163,12 @@ async def _database(
         yield _pooler(database)
         yield await _listening(settings, url)
         revisions = Revisions.read_package()
-        message = f"the database is at the newest revision, {revisions.head}"
+        is_current = await is_schema_current(database, revisions)
         yield CheckResult(
             "migrations",
-            await is_schema_current(database, revisions),
-            message,
+            is_current,
+            f"the database is {'' if is_current else 'not '}at the newest revision,"
+            f" {revisions.head}",
             "run `memsvc migrate`",
         )
         yield await _keys(settings, database)
@@ -190,19 +191,23 @@ async def _timeout_check(database: Database) -> CheckResult:
     advice = "; ".join(
         f"ALTER ROLE <application role> SET {name} = '{ROLE_TIMEOUT_S}s'" for name in off
     )
-    return CheckResult("timeouts", not off, message, f"run as a superuser: {advice}")
+    return CheckResult("timeouts", not off, message, f"run this SQL as a superuser: {advice}")
 
 
 def _pooler(database: Database) -> CheckResult:
     messages = {
         Pooler.NONE: "none in use",
-        Pooler.SUPPORTS_PREPARED: "in use; it supports prepared statements",
-        Pooler.WITHOUT_PREPARED: "in use; it does not support prepared statements",
+        Pooler.SUPPORTS_PREPARED: (
+            "the database is behind a connection pooler that supports prepared statements"
+        ),
+        Pooler.WITHOUT_PREPARED: (
+            "the database is behind a connection pooler that does not support prepared statements"
+        ),
     }
     note = (
         ""
         if database.prepared
-        else "; statements are not prepared, which costs one more round trip per statement"
+        else "; SQL statements are not prepared, so each costs one additional round trip"
     )
     return CheckResult("pooler", True, messages[database.pooler] + note)
 
@@ -237,7 +242,9 @@ async def _keys(settings: Settings, database: Database) -> CheckResult:
     mode = settings.auth.mode or "listed"
     # a first start makes the first key
     ok = bool(usable) or mode == "open" or is_loopback(settings.host)
-    return CheckResult("keys", ok, f"{usable} usable, mode {mode}", "run `memsvc key create`")
+    return CheckResult(
+        "keys", ok, f"{usable} API keys can be used; auth.mode is {mode}", "run `memsvc key create`"
+    )
 
 
 async def _key(settings: Settings, database: Database, text: str) -> CheckResult:
@@ -253,7 +260,10 @@ async def _queue(database: Database) -> CheckResult:
     backlog = await read_backlog(database, SystemClock().now())
     waiting, failed = sum(backlog.waiting.values()), sum(backlog.failed.values())
     oldest_s = max(backlog.oldest_s.values(), default=0.0)
-    message = f"{waiting} waiting, the oldest for {oldest_s:.0f} s; {failed} failed permanently"
+    message = (
+        f"{waiting} jobs are waiting, the oldest for {oldest_s:.0f} s; {failed} jobs failed"
+        " permanently"
+    )
     return CheckResult(
         "jobs",
         oldest_s < WAITING_S_MAX and not failed,
@@ -275,11 +285,13 @@ async def _log(database: Database) -> CheckResult:
             "log archive", True, "PostgreSQL does not archive its log: see docs/backup.md"
         )
     until = (
-        "nothing has been archived yet"
+        "no segment of PostgreSQL's log has been archived yet"
         if row["at"] is None
-        else f"last segment archived at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+        else f"the last segment of PostgreSQL's log was archived at {row['at']:%Y-%m-%d %H:%M:%SZ}"
     )
-    message = f"{until}; archiving of the next segment is failing" if row["failing"] else until
+    message = (
+        f"{until}; PostgreSQL cannot archive the next log segment" if row["failing"] else until
+    )
     return CheckResult(
         "log archive",
         not row["failing"],
@@ -294,9 +306,9 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
     yield CheckResult(
         "model",
         not key_missing,
-        (model or "none; built-in rules find facts and write summaries")
+        (model or "no language model; built-in rules extract facts and write summaries")
         + (" has no API key" if key_missing else ""),
-        "set model.api_key or the provider's environment variable",
+        "set model.api_key or the provider's environment variable for the API key",
     )
     try:
         yield CheckResult("reranker", True, await check_reranker(settings.rerank))
@@ -340,8 +352,8 @@ def _spool(hooks: HookFiles) -> CheckResult:
     return CheckResult(
         "waiting turns",
         age_s < WAITING_S_MAX,
-        f"{len(waiting)} waiting, the oldest for {age_s:.0f} s",
-        "they are sent at the next prompt in a host, as soon as the server answers",
+        f"{len(waiting)} turns have not been sent yet, the oldest for {age_s:.0f} s",
+        "these turns are sent at the next prompt in an agent host, once the server answers",
     )
 
 
@@ -362,14 +374,18 @@ def _host_call(file: Path) -> CheckResult | tuple[str, dict[str, str]]:
             name, False, "the file no longer contains any memsvc configuration", again
         )
     if entry is None:
-        return CheckResult(name, True, "the file contains the hooks or instructions")
+        return CheckResult(name, True, "the file contains the hooks or instructions of memsvc")
     try:
         return _connection(entry)
     except KeyError as error:
         variable = error.args[0]
         if variable.startswith("input:"):
-            return CheckResult(name, True, "not tested, because the host itself asks for the key")
-        advice = "set it in the environment in which the host is started"
+            return CheckResult(
+                name,
+                True,
+                "the connection was not tested, because the host itself asks for the key",
+            )
+        advice = "set this variable in the environment in which the agent host is started"
         return CheckResult(name, False, f"{variable} is not set", advice)
 
 
@@ -446,19 +462,24 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
             try:
                 response = await http.post(url, json=request)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise unavailable(f"no answer from {url} ({type(error).__name__})") from error
+                raise unavailable(
+                    f"no answer from {url} ({type(error).__name__})",
+                    recovery="start the server; if its address has changed, " + INSTALL_AGAIN,
+                ) from error
             if response.is_error:
                 raise failure(response)
             if session := response.headers.get(SESSION_HEADER):
                 http.headers[SESSION_HEADER] = session
             answer = response.json()
             if "error" in answer or answer["result"].get("isError"):
-                raise unavailable(f"{method} failed at {url}")
+                raise unavailable(f"the MCP request {method} failed at {url}")
         if SESSION_HEADER in http.headers:
             await http.delete(url)
     whose = [headers[name] for name in WHOSE_HEADERS if name in headers]
     in_ms = (time.monotonic() - started) * 1000
-    return ", ".join([f"a call like the host's own took {in_ms:.0f} ms", *whose])
+    return ", ".join(
+        [f"a test call, made as the host makes its calls, took {in_ms:.0f} ms", *whose]
+    )
 
 
 async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:

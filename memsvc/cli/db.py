@@ -39,7 +39,8 @@ def distribute(
         Option(
             min=1,
             max=1024,
-            help="Number of shards for each table; the default is the cluster's setting.",
+            help="Number of shards for each table; the default is the setting of the Citus"
+            " cluster.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -62,8 +63,9 @@ def distribute(
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
             raise invalid(
-                "only the owner of the database can distribute it for the application's role",
-                recovery="set database.admin_url to the owner's DSN, and database.url to a DSN"
+                "to distribute the tables over a Citus cluster, memsvc needs the DSN of the"
+                " database owner and a DSN with the application's role",
+                recovery="set database.admin_url to the owner's DSN, and database.url to the DSN"
                 " with the application's role",
             )
         asyncio.run(
@@ -90,8 +92,10 @@ def _restored_settings(config: Config = None, data_dir: DataDir = None) -> Setti
 def _checked_embedded(settings: Settings) -> Settings:
     if settings.database.url:
         raise invalid(
-            "database.url points to a PostgreSQL server that memsvc does not run",
-            recovery="back it up with deploy/backup/postgres.sh or with the provider's tools",
+            "this command only works on the embedded PostgreSQL, but database.url points to"
+            " another PostgreSQL server",
+            recovery="back up that server with deploy/backup/postgres.sh or with the provider's"
+            " tools",
         )
     return settings
 
@@ -104,7 +108,8 @@ def archive(
     off: Annotated[
         bool,
         Option(
-            "--off", help="Stop archiving the log; segments that are already archived are kept."
+            "--off",
+            help="Stop archiving the log; the parts of the log that are already archived are kept.",
         ),
     ] = False,
     as_json: Json = False,
@@ -123,7 +128,11 @@ def archive(
         show(
             CommandOutput(
                 {"stopped": stopped},
-                ["log archiving is turned off" if stopped else "log archiving was already off"],
+                [
+                    "log archiving has been turned off"
+                    if stopped
+                    else "log archiving was already off"
+                ],
             ),
             as_json=as_json,
         )
@@ -138,15 +147,16 @@ def backup(
         int | None,
         Option(
             min=1,
-            help="Keep this many of the latest backups, and delete all older ones afterwards.",
+            help="Number of backups to keep: once this backup has been taken, all but the"
+            " latest ones are deleted.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
-    In the folder that `memsvc db archive` uses, --keep also deletes log segments that no remaining
-    backup needs."""
+    --keep deletes older backups and, in the folder that `memsvc db archive` uses, also the log
+    segments that no remaining backup needs."""
     taken, dropped = _backups(folder, settings).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
@@ -180,8 +190,8 @@ def restore(
     at: Annotated[
         str,
         Option(
-            help="The point in time, such as 2026-01-31T12:00:00Z; the default is the latest"
-            " possible."
+            help="The point in time to restore, such as 2026-01-31T12:00:00Z; the default is"
+            " the latest possible."
         ),
     ] = "",
     as_json: Json = False,
@@ -193,12 +203,15 @@ def restore(
     timestamp = parse_timestamp(at, "--at")
     used = _backups(folder, settings).restore(timestamp)
     if at:
-        summary = f"restored as of {at}"
+        summary = f"restored to the state at {at}"
     elif until := log_end(folder):
         summary = f"restored to the end of the archived log, {until.isoformat()}"
     else:
-        summary = "restored as of the backup"
-    hint = "the log of this database is not archived: run `memsvc db archive` with a new folder"
+        summary = "restored to the state at the end of the backup"
+    hint = (
+        "the log of the restored database is not archived: run `memsvc db archive` with a"
+        " new folder"
+    )
     body = {"backup": str(used.folder), "at": timestamp}
     show(
         CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]),
@@ -236,12 +249,15 @@ def _backup_output(taken: Backup) -> CommandOutput:
 def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
     for one in rows:
         if until is None:
-            status = "can be restored as it is"
+            status = "can be restored, but only to the time at which the backup was taken"
         elif one.missing:
-            status = f"{one.missing} of the log segments after it are missing"
+            status = (
+                f"can be restored up to a gap in the archived log: {one.missing} of the log"
+                " segments after this backup are missing"
+            )
         else:
             status = (
-                "can be restored to any time until"
+                "can be restored to any time up to"
                 f" {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
             )
         earliest = one.backup.ended_at + timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""Command `memsvc docs`: the YAML file and the pages that are made from the code."""
+"""Command `memsvc docs`: the YAML file and the pages that are generated from the code."""
 
 import json
 import re
@@ -26,7 +26,9 @@ from memsvc.settings import PREFIX, SHORT_NAMES, Settings, keys, section_of
 
 
 def docs(
-    checkout: Annotated[Path, Argument(help="The source checkout to write to.")] = Path(),
+    checkout: Annotated[
+        Path, Argument(help="The folder of the source checkout to write to.")
+    ] = Path(),
 ) -> None:
     """Write config/memsvc.yaml and the pages about settings, tools, errors, metrics and REST."""
     for path, text in (
@@ -110,31 +112,38 @@ DESCRIPTIONS: Final[dict[Code, str]] = {
     Code.INVALID_OFFSET: (
         "the offset, length or write mode does not suit the file, or would split a character"
     ),
-    Code.INVALID_QUERY: "the query or content encoding is unknown",
+    Code.INVALID_QUERY: "the query is not valid, or the content encoding is unknown",
     Code.INVALID_CONTENT: (
-        "the content does not match its encoding, or its links do not form a tree of documents"
+        "the content does not match its encoding, the links of the documents do not form a"
+        " tree, or an archive is damaged or invalid"
     ),
     Code.NOT_FOUND: "the file, directory, document or tool does not exist, or belongs to somebody else",
-    Code.ALREADY_EXISTS: "the file already exists",
+    Code.ALREADY_EXISTS: "the file, document, knowledge block or edge already exists",
     Code.IS_DIRECTORY: "the path refers to a directory",
-    Code.NOT_DIRECTORY: "a parent of the path is a file",
+    Code.NOT_DIRECTORY: "a parent of the path is a file, not a directory",
     Code.NOT_EMPTY: (
         "the directory is not empty (`recursive` deletes its contents too), or the project"
         " already has a notebook"
     ),
     Code.PERMISSION_DENIED: (
-        "the key is missing or invalid (HTTP 401), the key lacks a permission, or only"
-        " memory itself may write the file"
+        "the key is missing or invalid (HTTP 401), the key lacks a permission, or the file"
+        " is generated from memory and cannot be written directly"
     ),
     Code.PAYLOAD_TOO_LARGE: "the request, the content or the file would exceed its size limit",
-    Code.QUOTA_EXCEEDED: "the project's files, or the data stored for a user, would exceed their quota",
+    Code.QUOTA_EXCEEDED: (
+        "the call would exceed a quota, such as the size of a project's files, the size of"
+        " a tenant's data or the number of a user's memories"
+    ),
     Code.RATE_LIMITED: "too many calls; wait for `retry_after_s` seconds before the next one",
     Code.RESOURCE_BUSY: (
         "another call is writing to the same object, or the server is at capacity (HTTP"
         " 503); send the same call again"
     ),
     Code.SECRET_REFUSED: "the content contains a secret, which `policy.secrets` does not allow to be stored",
-    Code.CONFLICT: "a turn with this id is already stored with different content",
+    Code.CONFLICT: (
+        "a turn with this id is already stored with different content, or the current state"
+        " of the object does not allow the call"
+    ),
     Code.VERSION_CONFLICT: "the file or document has changed since the expected version; read it again",
     Code.PRECONDITION_REQUIRED: "the call must state a precondition, such as `expected_version`",
     Code.NOT_ACCEPTED: "the user was asked to confirm, and declined or did not answer in time",
@@ -161,14 +170,10 @@ them: use their maximum, not their sum.
 | metric | type | labels | unit | meaning |
 | --- | --- | --- | --- | --- |
 """
-_BUCKETS_HEAD: Final = """
-## Buckets
-
-Upper bounds of the histograms' buckets; `+Inf` follows.
-
-| histograms | bounds |
-| --- | --- |
-"""
+_BUCKETS_HEAD: Final = (
+    "\n## Buckets\n\nThe upper bounds of the buckets of each histogram; the last bucket is"
+    " always `+Inf`.\n\n| histograms | bounds |\n| --- | --- |\n"
+)
 
 
 _REST_HEAD: Final = """\
@@ -252,7 +257,7 @@ def tools_page() -> str:
         _TOOLS_HEAD.replace("{toolsets}", "".join(_toolsets(published.tools))),
         "Arguments:\n",
         *arguments.values(),
-        "\nMembers of results:\n",
+        "\nResult fields:\n",
         *results.values(),
         "",
     ]
@@ -276,13 +281,13 @@ def _toolsets(tools: Iterable[Tool]) -> Iterator[str]:
         tokens = sum(counter.count(listed_text(tool)) for tool in members)
         names = ", ".join(f"`{tool.name}`" for tool in members) if toolset != "all" else ""
         if optional := ", ".join(f"`{tool.name}`" for tool in of_set if tool.name not in listed):
-            names += f"{names and '; '}depending on settings, {optional}"
+            names += f"{names and '; '}some settings add {optional}"
         if members:
             yield f"| `{toolset}` | {len(members)} | {tokens:,} | {names} |\n"
 
 
 def listed_text(tool: Tool) -> str:
-    """Return what a model gets to read of a tool that is listed, as compact JSON."""
+    """Return the text of a listed tool as a model reads it, as compact JSON."""
     listed = {
         "name": tool.name,
         "description": tool.description,
@@ -536,7 +541,9 @@ def configuration_page() -> str:
 
 
 def allowed(field: FieldInfo) -> str:
-    """Return what a setting may be: choices, or type and bounds unless the default shows them."""
+    """Return the allowed values of a setting: choices, or type and bounds.
+
+    The type is left out if the default shows it."""
     kind = field.annotation
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" if choice else "empty" for choice in get_args(kind))

@@ -1,4 +1,4 @@
-"""The commands of the knowledge style: `memsvc remember` and others, all of them also `elfmem`."""
+"""The commands of knowledge, such as `memsvc remember`, which are also commands of `elfmem`."""
 
 import os
 import sys
@@ -36,7 +36,8 @@ Db = Annotated[
     str | None, Option("--db", envvar="ELFMEM_DB", help="Folder that contains the data.")
 ]
 Config = Annotated[
-    Path | None, Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")
+    Path | None,
+    Option("--config", envvar="ELFMEM_CONFIG", help="YAML file that contains the settings."),
 ]
 BLOCK_HELP: Final = "The id of a block."
 BLOCK: Final = argument("block_id", BLOCK_HELP)
@@ -50,9 +51,13 @@ async def remember(
         str, Argument(help=f"The text to remember{OR_STDIN}", callback=text_or_stdin)
     ],
     tags: Annotated[str | None, Option(help="Tags, separated by commas.")] = None,
-    category: Annotated[str | None, Option(help="The category of the block.")] = None,
+    category: Annotated[
+        str | None,
+        Option(help="The category of the knowledge block; blocks can be listed by category."),
+    ] = None,
     cue: Annotated[
-        str | None, Option(help="A description of the situation in which to recall it.")
+        str | None,
+        Option(help="A description of the situation in which to recall the knowledge block."),
     ] = None,
 ) -> CommandOutput:
     """Store knowledge for future retrieval."""
@@ -64,19 +69,36 @@ async def remember(
         if body["should_dream"]
         else []
     )
-    return CommandOutput(body, [body["summary"], *full])
+    # upstream shows a short id, which no command takes
+    whole_id = [] if program == "elfmem" else [f"id: {body['block_id']}"]
+    return CommandOutput(body, [body["summary"], *whole_id, *full])
 
 
 async def outcome(
     call: RemoteTools,
     block_ids: Annotated[
-        str, Argument(help="Ids of blocks, separated by commas.", metavar="ID,ID")
+        str, Argument(help="Ids of knowledge blocks, separated by commas.", metavar="ID,ID")
     ],
-    signal: Annotated[float, Argument(help="From 0 (misleading) to 1 (helpful).")],
-    weight: Annotated[float, Option(help="The weight of this observation.")] = 1.0,
-    source: Annotated[str, Option(help="The source of the signal, recorded for audits.")] = "",
+    signal: Annotated[
+        float,
+        Argument(help="How helpful the blocks were, from 0 (misleading) to 1 (helpful)."),
+    ],
+    weight: Annotated[
+        float,
+        Option(
+            help="How much this outcome counts as evidence, compared with an outcome of weight 1;"
+            " must be above 0."
+        ),
+    ] = 1.0,
+    source: Annotated[
+        str,
+        Option(
+            help="Where this outcome comes from, such as test_pass; the source is recorded for"
+            " audits."
+        ),
+    ] = "",
 ) -> CommandOutput:
-    """Record domain outcome signal [0.0-1.0] to update block confidence."""
+    """Record how helpful knowledge blocks were (0 to 1), which updates their confidence."""
     ids = _words(block_ids) or []
     return _summary(
         await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source)
@@ -85,7 +107,10 @@ async def outcome(
 
 def guide(
     method: Annotated[
-        str | None, Argument(help="The name of an operation; if omitted, an overview is shown.")
+        str | None,
+        Argument(
+            help="The name of an operation; if omitted, an overview of all operations is shown."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -131,20 +156,33 @@ def _blocks(none: str) -> Lines:
 
 recall = tool_command(
     "elfmem_recall",
-    "Retrieve relevant knowledge, rendered for prompt injection.",
-    argument("query", "The topic; if omitted, the most important blocks are returned."),
-    option(
-        "top_k", "Maximum number of blocks; the default is 5, or all guaranteed blocks.", int, min=1
+    "Retrieve relevant knowledge as text to insert into a prompt.",
+    argument(
+        "query",
+        "The topic to recall knowledge about; if omitted, the most important blocks are returned.",
     ),
-    option("frame", "The frame: attention, self, task or simulate.", default="attention"),
+    option(
+        "top_k",
+        "Maximum number of knowledge blocks; the default is 5, or the number of blocks that"
+        " are always included, if that is larger.",
+        int,
+        min=1,
+    ),
+    option(
+        "frame",
+        "The frame, which is the kind of context to recall for: attention, self, task or simulate.",
+        default="attention",
+    ),
     lines=text("text"),
 )
 status = tool_command(
-    "elfmem_status", "System health and suggested next action.", lines=text("summary")
+    "elfmem_status",
+    "Show the state of the stored knowledge and a suggested next action.",
+    lines=text("summary"),
 )
 curate = tool_command(
     "elfmem_curate",
-    "Archive decayed blocks, prune weak edges, reinforce top knowledge.",
+    "Archive decayed knowledge blocks, remove weak edges, and reinforce the best blocks.",
     lines=text("summary"),
 )
 MAIN: Final = {
@@ -158,41 +196,47 @@ MAIN: Final = {
 GROUP: Final = {
     "edit": tool_command(
         "elfmem_edit",
-        "Change the content or the cue of a block.",
+        "Change the content of a knowledge block, or its cue (when to recall it).",
         BLOCK,
         argument("content", f"The new content{OR_STDIN}", default=None, is_text=True),
         option("cue", "The new cue."),
         lines=text("summary"),
     ),
     "forget": tool_command(
-        "elfmem_forget", "Forget a block and delete its text.", BLOCK, lines=text("summary")
+        "elfmem_forget",
+        "Forget a knowledge block and delete its text.",
+        BLOCK,
+        lines=text("summary"),
     ),
     "ls": tool_command(
         "elfmem_ls",
-        "List active blocks.",
-        option("tag", "List only blocks with this tag."),
-        option("category", "List only blocks in this category."),
-        option("limit", "Maximum number of blocks.", int, 50, min=1),
-        lines=_blocks("No active blocks match."),
+        "List active knowledge blocks.",
+        option("tag", "List only knowledge blocks with this tag."),
+        option("category", "List only knowledge blocks in this category."),
+        option("limit", "Maximum number of knowledge blocks.", int, 50, min=1),
+        lines=_blocks("No active knowledge blocks match."),
     ),
     "inbox": tool_command(
         "elfmem_inbox",
-        "List the blocks pending consolidation.",
+        "List the knowledge blocks that are waiting for consolidation.",
         option("most", None, int, flags=["--max"], to="max_count", min=1),
         lines=_blocks("Inbox empty."),
     ),
     "dream": dream,
     "connect": tool_command(
         "elfmem_connect",
-        "Connect two blocks.",
+        "Connect two knowledge blocks.",
         *EDGE,
-        option("relation", "How the source block relates to the target block."),
+        option(
+            "relation",
+            "How the source block relates to the target block, such as supports or contradicts.",
+        ),
         option("note", "Why."),
         lines=text("summary"),
     ),
     "disconnect": tool_command(
         "elfmem_disconnect",
-        "Remove the connection between two blocks.",
+        "Remove the connection between two knowledge blocks.",
         *EDGE,
         lines=text("summary"),
     ),
@@ -202,10 +246,9 @@ knowledge = command_group(GROUP)
 
 
 def command_target(*, db: Db = None, config: Config = None, as_json: Json = False) -> CommandTarget:
-    """Return the data folder, opened by its own key as `serve` does.
+    """Return the data folder, opened with its own key as `serve` does.
 
-    Where none is named and MEMSVC_URL is set, return the server there.
-    """
+    If no folder is named and MEMSVC_URL is set, return the server there."""
     if not db and os.environ.get(URL_VARIABLE):
         return CommandTarget(os.environ[URL_VARIABLE], config=config, as_json=as_json)
     return CommandTarget(
@@ -216,8 +259,7 @@ def command_target(*, db: Db = None, config: Config = None, as_json: Json = Fals
 def folder_of(db: str | None) -> Path:
     """Return the data folder.
 
-    Raises one error where none is named, another where it is a database of another program.
-    """
+    Raises one error if no folder is named, and another if it is a database of another program."""
     if not db:
         raise invalid("--db is required (or set ELFMEM_DB env var)")
     folder = Path(db)

@@ -1,4 +1,4 @@
-"""The service within a command, on the data folder or database: no listener, and no job runs."""
+"""The service inside a command, on a data folder or database: it neither listens nor runs jobs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,11 +22,10 @@ from memsvc.gateway.rest import Draining
 async def opened(
     config: Path | None, data_dir: Path | None, key: str, *, create: bool = False
 ) -> AsyncIterator[tuple["StreamingTransport", str]]:
-    """Open a transport to the service, with this key or, for "", the data folder's own.
+    """Open a transport to the service with this key or, for "", the data folder's own key.
 
-    The jobs it queues are for the server or worker that runs next. With `create` the database is
-    made where there is none; else that is NOT_FOUND.
-    """
+    Jobs that are queued are for the server or worker that runs next. With `create`, the database is
+    created if it does not exist; otherwise NOT_FOUND is raised."""
     settings = settings_of(config, data_dir=data_dir)
     if not create:
         check_database(settings)
@@ -80,7 +79,9 @@ class StreamingTransport(httpx.AsyncBaseTransport):
             start = await messages.receive()
         except anyio.EndOfStream:
             await task
-            raise httpx.RemoteProtocolError("the service did not answer") from None
+            raise httpx.RemoteProtocolError(
+                "the service that runs inside this command did not answer"
+            ) from None
         return httpx.Response(
             start["status"], headers=start["headers"], stream=_Body(messages, task)
         )

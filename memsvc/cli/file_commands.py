@@ -1,4 +1,4 @@
-"""Command `memsvc files`: the files of a project, as a shell user knows them."""
+"""Command `memsvc files`: the files of a project, with commands like those of a shell."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from memsvc.core.errors import Code, MemsvcError, not_found
 
 CHUNK_BYTES: Final = 256 * 1024
 
-PATH_HELP: Final = "A path of the file store, such as /notes/a.md."
+PATH_HELP: Final = "A path in the file store, such as /notes/a.md."
 FilePath = Annotated[str, Argument(help=PATH_HELP)]
 FILE: Final = argument("path", PATH_HELP)
 
@@ -39,7 +39,7 @@ async def ls(
     ] = 1,
     summaries: Annotated[bool, Option("--summaries", help="Print a summary of each file.")] = False,
 ) -> CommandOutput:
-    """List a directory: type, size in bytes, modification time and path of each entry."""
+    """List a directory: the type, size in bytes, modification time and path of each entry."""
     entries = await call.list_all(
         "file_list", "entries", path=path, depth=depth, summaries=summaries or None
     )
@@ -48,7 +48,7 @@ async def ls(
 
 
 def no_file(path: str) -> MemsvcError:
-    """Return NOT_FOUND that names the path, which answers of the server do not."""
+    """Return a NOT_FOUND error that names the path, which the server's own error does not."""
     return not_found(
         f"file {path} does not exist", recovery="list the files with `memsvc files ls`"
     )
@@ -80,7 +80,7 @@ async def put(
         bool, Option("--create-only", help="Fail if the file already exists.")
     ] = False,
 ) -> CommandOutput:
-    """Write a local file, or standard input, to a path.
+    """Write a local file, or standard input, to a path in the file store.
 
     The arguments may be given in either order if only the second one is a local file or -."""
     if not _is_local(source) and _is_local(path):
@@ -116,7 +116,7 @@ commands = command_group(
         "put": put,
         "rm": tool_command(
             "file_delete",
-            "Delete a file, or a directory with everything in it.",
+            "Delete a file or, with --recursive, a directory with everything in it.",
             FILE,
             option(
                 "recursive",

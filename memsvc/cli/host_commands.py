@@ -1,4 +1,4 @@
-"""Commands `memsvc hook` and `memsvc install`: memory for hosts that nobody has to tell of it."""
+"""Commands `memsvc hook` and `memsvc install`, which connect hosts to memory."""
 
 import json
 import os
@@ -18,26 +18,33 @@ from memsvc.hosts.hook_files import HookFiles, HookSettings, project_of, write_p
 from memsvc.hosts.host_configs import NOTES, HostName, InstallTarget, Scope, changes_of
 from memsvc.hosts.install_files import FileUpdate, exposes_key, plan, write
 from memsvc.package_files import own_program
-from memsvc.variables import KEY_VARIABLE, PROJECT_VARIABLE, URL_VARIABLE, USER_VARIABLE
-
-FOLDER_KEY = Path(".memsvc/api-key")
-"""The key that `make serve` makes in a checkout."""
+from memsvc.variables import (
+    DATA_DIR_VARIABLE,
+    KEY_VARIABLE,
+    PORT_VARIABLE,
+    PROJECT_VARIABLE,
+    URL_VARIABLE,
+    USER_VARIABLE,
+)
 
 
 def hook(
-    event: Annotated[str, Argument(help="The hook: session-start, prompt, stop or pre-compact.")],
+    event: Annotated[
+        str, Argument(help="The hook to answer: session-start, prompt, stop or pre-compact.")
+    ],
     host: Annotated[
-        str, Option(help="The host: claude-code, codex, cursor, gemini or opencode.")
+        str, Option(help="The agent host: claude-code, codex, cursor, gemini or opencode.")
     ] = "claude-code",
 ) -> None:
-    """Answer a hook of a host, which sends JSON on standard input. Never fails."""
+    """Answer a hook of an agent host, which sends JSON on standard input. Never fails."""
     run_hook(event, host)
 
 
 def install(
-    host: Annotated[HostName, Argument(help="The host to connect.")],
+    host: Annotated[HostName, Argument(help="The agent host to connect.")],
     scope: Annotated[
-        Scope, Option(help="user: for all your work; project: only for this folder.")
+        Scope,
+        Option(help="Connect the host for all your work (user) or only for this folder (project)."),
     ] = "user",
     url: Annotated[
         str | None, Option(envvar=URL_VARIABLE, help="URL of the running server.")
@@ -61,7 +68,8 @@ def install(
         str | None,
         Option(
             envvar=PROJECT_VARIABLE,
-            help="The project; by default, each repository has its own.",
+            help="The project in which to store memory; by default, each repository has its"
+            " own project.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -72,16 +80,16 @@ def install(
         Option("--remove", help="Remove everything that `memsvc install` added, and nothing else."),
     ] = False,
 ) -> None:
-    """Connect a host to memsvc and add hooks or instructions to its configuration."""
+    """Connect an agent host to memsvc and add hooks or instructions to its configuration."""
+    port = os.environ.get(PORT_VARIABLE)  # that of a server on this machine
+    url = url or (f"http://127.0.0.1:{port}" if port else None)
     given = {URL_VARIABLE: url, KEY_VARIABLE: key, USER_VARIABLE: user, PROJECT_VARIABLE: project}
     files = HookFiles(os.environ | {name: value for name, value in given.items() if value})
     settings = files.settings()
     settings = settings._replace(
         url=settings.url.rstrip("/").removesuffix("/mcp"),
-        key=settings.key or (FOLDER_KEY.read_text("utf-8").strip() if FOLDER_KEY.exists() else ""),
+        key=settings.key or _key_of_folder(is_needed=not remove),
     )
-    if not settings.key and not remove:
-        raise invalid("an API key is missing", recovery=f"set {KEY_VARIABLE}, or pass --key")
     target = InstallTarget(scope, Path.home(), Path.cwd(), settings, _command(scope), os.environ)
     records = files.installed().get("installed", {})
     updates = plan(changes_of(host, target), records, remove=remove)
@@ -103,14 +111,27 @@ def install(
         _print_next(host, settings)
 
 
+def _key_of_folder(*, is_needed: bool) -> str:
+    """Return the key in the data folder, or ""; INVALID_ARGUMENT without one that is needed."""
+    file = Path(os.environ.get(DATA_DIR_VARIABLE) or ".memsvc") / "api-key"
+    if not file.exists() and is_needed:
+        raise invalid(
+            f"no API key was given, and the file {file} does not exist",
+            recovery=f"pass --key, set {KEY_VARIABLE}, or run the command in the folder in which"
+            " the server was started",
+        )
+    return file.read_text("utf-8").strip() if file.exists() else ""
+
+
 def _print_updates(updates: list[FileUpdate], key: str, *, dry_run: bool) -> None:
     for update in updates:
         file, before, after, _ = update
         state = "unchanged" if before == after else "removed" if after is None else "written"
-        private = "; it contains the key, so it is now readable only by you" * exposes_key(
+        state = f"would be {state}" if dry_run and before != after else state
+        private = "; the file contains the key, so it is now readable only by you" * exposes_key(
             update, key
         )
-        print(f"{state}{' (dry run)' if dry_run else ''}: {file}{private}")
+        print(f"{state}: {file}{private}")
 
 
 def _print_next(host: HostName, settings: HookSettings) -> None:
@@ -119,9 +140,9 @@ def _print_next(host: HostName, settings: HookSettings) -> None:
     each = (
         ""
         if settings.project
-        else " (each repository has its own project; this is the current one)"
+        else " (each repository has its own project; this is the project of the current folder)"
     )
-    print(f"memory of: user {settings.user}, project {here}{each}")
+    print(f"memory is stored for: user {settings.user}, project {here}{each}")
     print(f"console: {settings.url}{CONSOLE_PATH}")
     if host in NOTES:
         print(NOTES[host])
@@ -139,7 +160,10 @@ def _store_rest(files: HookFiles, settings: HookSettings) -> None:
     deleted = files.clear()
     if waiting or deleted:
         stored = waiting - deleted
-        print(f"waiting turns: {max(0, stored)} stored, {deleted} deleted")
+        print(
+            f"of the turns that were waiting to be sent, {max(0, stored)} were stored and"
+            f" {deleted} deleted"
+        )
 
 
 def _command(scope: Scope) -> str:

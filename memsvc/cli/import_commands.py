@@ -52,20 +52,18 @@ class SessionDirectory:
     ignored: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> dict[str, bytes]:
-        """Return its files by relative names.
+        """Return the files by their relative names.
 
-        Raises UNAVAILABLE when one cannot be read: it must not look empty.
-        """
+        Raises UNAVAILABLE if a file cannot be read, because it must not look empty."""
         return {
             path.relative_to(self.path).as_posix(): _content(path)
             for path in self._files(self.path)
         }
 
     def read_texts(self) -> dict[str, str]:
-        """Return its files as texts, archives unpacked, as a server takes them.
+        """Return the files as texts, with archives unpacked, in the form that a server accepts.
 
-        What cannot be unpacked is left out, with the reason.
-        """
+        Archives that cannot be unpacked are left out, with the reason."""
         texts = {}
         for name, content in self.read().items():
             try:
@@ -92,16 +90,15 @@ class SessionDirectory:
 
 
 def find_sessions(root: Path) -> list[SessionDirectory]:
-    """Return the sessions of a folder that holds `memory`, of that folder itself, or the one it is.
+    """Return the sessions in a folder with `memory`, in `memory` itself, or the one it is.
 
-    Raises INVALID_ARGUMENT where there is none, INVALID_PATH for a session whose name cannot be an
-    identifier.
-    """
+    Raises INVALID_ARGUMENT if there is no session, and INVALID_PATH if the name of a session cannot
+    be an identifier."""
     if not root.is_dir():
         what = "is a file" if root.exists() else "does not exist"
         raise invalid(
-            f"{root} {what}: import needs the folder of sessions that a client-side SDK"
-            " wrote (it contains memory/), or the folder of one session",
+            f"{root} {what}: the import needs the folder of sessions that a client-side SDK"
+            " wrote (it contains the subfolder memory/), or the folder of one session",
             recovery="to restore an archive written by `memsvc export`, use `memsvc restore"
             " FILE`; exports of mem0 and server-memory cannot be imported, but `memsvc"
             " audit FILE` reads them",
@@ -119,7 +116,8 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     if not found:
         raise invalid(
             "the folder does not contain any sessions",
-            recovery="name the folder that contains memory/, or the folder of one session",
+            recovery="name the folder that contains the subfolder memory/, or the folder of one"
+            " session",
         )
     return found
 
@@ -155,7 +153,10 @@ def _content(path: Path) -> bytes:
 def import_folder(
     place: CommandPlace,
     folder: Annotated[
-        Path, Argument(help="A folder that contains memory/, or the folder of one session.")
+        Path,
+        Argument(
+            help="A folder that contains the subfolder memory/, or the folder of one session."
+        ),
     ],
     project: Project = DEFAULT_PROJECT,
     session: Annotated[
@@ -283,12 +284,13 @@ def _print_report(
             print(f"{name}: {place}: {broken['why']}", file=sys.stderr)
         for turn in one["conflicts"]:
             print(
-                f"{name}: turn {turn} is already stored with other items and was left unchanged",
+                f"{name}: turn {turn} is already stored with different content and was left"
+                " unchanged",
                 file=sys.stderr,
             )
         for file, why in [
             *ignored[name].items(),
-            *((file, "it does not belong to a session") for file in one["unknown_files"]),
+            *((file, "the file does not belong to a session") for file in one["unknown_files"]),
         ]:
             print(f"{name}: skipped {file}: {why}", file=sys.stderr)
     print(f"sessions\t{len(done)}")
@@ -305,10 +307,9 @@ def shadow_report(
     tenant: Owner = None,
     as_json: Json = False,
 ) -> None:
-    """Report how often the memory of clients and this one agreed in memory_shadow_compare.
+    """Report how often memsvc and the clients' own memory agreed in memory_shadow_compare.
 
-    Exits with code 1 if nothing was compared yet.
-    """
+    Exits with code 1 if nothing has been compared yet."""
 
     if place.server and tenant is None:
         try:
@@ -323,7 +324,9 @@ def shadow_report(
     else:
         found = _report_here(place.settings(), project, tenant)
     if not found["turns"]:
-        raise not_found("no turns of this project have been compared yet")
+        raise not_found(
+            "no turns of this project have been compared with a client's own memory yet"
+        )
     if as_json:
         print(orjson.dumps(found).decode())
         return

@@ -1,7 +1,7 @@
-"""Command `memsvc jobs`: pending, running and failed jobs, to retry or drop.
+"""Command `memsvc jobs`: list, retry or drop waiting, running and failed jobs.
 
-By a server those of the key's tenant; else those of all tenants in the data folder or database.
-"""
+On a server, the command uses the jobs of the key's tenant, otherwise those of all tenants in the
+data folder or database."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final
@@ -39,7 +39,7 @@ def list_jobs(
     ] = 1000,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of the queue, newest first, one per line, with columns separated by tabs."""
+    """List background jobs, newest first, one per line, with columns separated by tabs."""
     columns: Sequence[str] = COLUMNS
     if place.server and tenant is None:
         columns = COLUMNS[:-1]

@@ -1,8 +1,7 @@
-"""Command `memsvc key`: API keys, made, listed, rotated and revoked.
+"""Command `memsvc key`: create, list, rotate and revoke API keys.
 
-By the server of --url or MEMSVC_URL, as the key of MEMSVC_API_KEY may; else in the data folder or
-the configured database, as its operator.
-"""
+The command uses the server of --url or MEMSVC_URL, with the permissions of MEMSVC_API_KEY. Without
+a server, it works on the data folder or the configured database, as its operator."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -44,14 +43,13 @@ def create_key(
     tenant: Annotated[
         str | None,
         Option(
-            help="The tenant whose data the key can access (only with the data folder or the"
-            " database). The default is a new, empty tenant; on a server, it is the"
-            " tenant of MEMSVC_API_KEY."
+            help="The tenant whose data the key can access; the default is a new, empty"
+            " tenant. On a server it is always the tenant of MEMSVC_API_KEY."
         ),
     ] = None,
     permission: Annotated[
         list[Permission] | None,
-        Option(help="A permission of the key; repeatable. By default, the key has all."),
+        Option(help="A permission of the key; repeatable. By default, the key has all three."),
     ] = None,
     project: Annotated[
         list[str] | None, Option(help="Restrict the key to this project; repeatable.")
@@ -78,7 +76,8 @@ def create_key(
         if tenant is not None:
             recovery = "omit --tenant, or use the data folder with --data-dir or --config"
             raise invalid(
-                "a server creates keys only for the tenant of its caller", recovery=recovery
+                "a server creates keys only for the tenant of the key with which it is called",
+                recovery=recovery,
             )
         options: dict[str, Any] = {
             "permissions": permission,
@@ -130,13 +129,13 @@ def revoke_key(
     even_last: Annotated[
         bool,
         Option(
-            help="On a server: revoke the key even if no other permanent key can manage the"
-            " tenant's keys."
+            help="Revoke the key even if no other permanent key can manage the tenant's"
+            " keys; this option only has an effect on a server."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Revoke a key. Running servers learn of it at once, or after auth.cache_s at the latest."""
+    """Revoke a key. Running servers reject it at once, or after auth.cache_s at the latest."""
     if place.server:
         key = place.call("keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
     else:
@@ -154,11 +153,11 @@ def rotate_key(
     place: CommandPlace,
     key_id: UUID,
     overlap_hours: Annotated[
-        float, Option(min=0, max=8760, help="How long the old key remains valid.")
+        float, Option(min=0, max=8760, help="How long the old key remains valid, in hours.")
     ] = 24.0,
     as_json: Json = False,
 ) -> None:
-    """Create a key with the same permissions; the old key expires after the overlap."""
+    """Create a key with the permissions of an old key, which expires after --overlap-hours."""
     if place.server:
         rotated = place.call("keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
         old_until = f"{rotated['old']['expires_at']}"
@@ -182,13 +181,19 @@ def bind_key(
     tenant: Annotated[str, Option(help="The tenant, as 64 hexadecimal digits.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Bind a key to the data of an existing tenant; without --tenant, ask for a key of open mode.
+    """Give a key access to the data of an existing tenant.
 
-    This command works on the data folder or the configured database, not through a server."""
+    Without --tenant, the command asks for a key that was used while auth.mode was open, and gives
+    access to the data of that key's tenant. This command works on the data folder or the configured
+    database, not through a server."""
     if tenant:
         owner = tenant_of(tenant)
     else:
-        owner = keys.hash_key(prompt("The key used in open mode", hide_input=True).strip())
+        owner = keys.hash_key(
+            prompt(
+                "The key with which the data was stored while auth.mode was open", hide_input=True
+            ).strip()
+        )
     key = with_database(settings, lambda database: keys.set_tenant(database, key_id, owner))
     line = f"{key.key_id} ({key.label}) can now access the data of tenant {key.tenant.hex()}"
     show(CommandOutput({"key": _row(key, SystemClock().now())}, [line]), as_json=as_json)

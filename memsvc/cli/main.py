@@ -1,7 +1,6 @@
 """The command line.
 
-Each command is loaded when it is used: a server takes seconds to load, a call of one does not.
-"""
+A command is only loaded when it is used, because loading the server takes seconds."""
 
 import gc
 import json
@@ -20,7 +19,7 @@ from memsvc.core.errors import MemsvcError, SettingsError
 COMMANDS: Final = {
     "serve": (
         "serve:serve_command",
-        "Serve MCP on the embedded PostgreSQL, or on the database that database.url names.",
+        "Serve MCP, using the embedded PostgreSQL or the database that database.url names.",
     ),
     "service": (
         "service_commands:commands",
@@ -34,10 +33,16 @@ COMMANDS: Final = {
         "serve:migrate",
         "Migrate the database to the newest revision, or back to an older one.",
     ),
-    "db": ("db:commands", "Back up, restore or distribute the database."),
+    "db": (
+        "db:commands",
+        "Back up or restore the database, or distribute its tables over a Citus cluster.",
+    ),
     "stdio": (
         "stdio:stdio",
-        "Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.",
+        (
+            "Serve MCP over standard input and output, using the embedded or the configured"
+            " PostgreSQL."
+        ),
     ),
     "structured-memory": (
         "structured_memory:structured_memory",
@@ -54,22 +59,22 @@ COMMANDS: Final = {
     ),
     "doctor": (
         "check_commands:doctor",
-        "Check a running server and the hosts connected to it, or the local database and models.",
+        ("Check a running server and the hosts connected to it, or the local database and models."),
     ),
     "embeddings": ("model_commands:embeddings", "Turn search by meaning on or off."),
     "reranker": (
         "model_commands:rerank",
-        "Turn reordering of search results by a model on or off.",
+        "Turn the model that reorders search results on or off.",
     ),
     "maintain": (
         "maintenance_commands:maintain",
-        ("Maintain sessions; --check and --rebuild compare derived data with the files behind it."),
+        ("Maintain sessions: summarize older context and delete expired facts."),
     ),
     "audit": (
         "audit_command:audit",
         (
-            "Count duplicates, echoes, secrets and outdated entries in this memory or in"
-            " another's export."
+            "Count duplicates, echoes of recalled text, secrets and outdated entries in"
+            " memory or a file."
         ),
     ),
     "purge": (
@@ -78,7 +83,10 @@ COMMANDS: Final = {
     ),
     "usage": (
         "tool_commands:usage",
-        "Report what a project stores; with --project '*', each project and their sum.",
+        (
+            "Report how much a project stores, or with --project '*' how much each project"
+            " stores and the total."
+        ),
     ),
     "import": (
         "import_commands:import_folder",
@@ -94,7 +102,7 @@ COMMANDS: Final = {
     ),
     "shadow-report": (
         "import_commands:shadow_report",
-        "Report how often the memory of clients and this one agreed in memory_shadow_compare.",
+        "Report how often memsvc and the clients' own memory agreed in memory_shadow_compare.",
     ),
     "files": ("file_commands:commands", "Read, write and search the files of a project."),
     "turns": (
@@ -103,25 +111,28 @@ COMMANDS: Final = {
     ),
     "install": (
         "host_commands:install",
-        "Connect a host to memsvc and add hooks or instructions to its configuration.",
+        "Connect an agent host to memsvc and add hooks or instructions to its configuration.",
     ),
     "hook": (
         "host_commands:hook",
-        "Answer a hook of a host, which sends JSON on standard input. Never fails.",
+        "Answer a hook of an agent host, which sends JSON on standard input. Never fails.",
     ),
     "remember": ("elfmem:remember", "Store knowledge for future retrieval."),
     "recall": (
         "elfmem:recall",
-        "Retrieve relevant knowledge, rendered for prompt injection.",
+        "Retrieve relevant knowledge as text to insert into a prompt.",
     ),
-    "status": ("elfmem:status", "System health and suggested next action."),
+    "status": (
+        "elfmem:status",
+        "Show the state of the stored knowledge and a suggested next action.",
+    ),
     "outcome": (
         "elfmem:outcome",
-        "Record domain outcome signal [0.0-1.0] to update block confidence.",
+        "Record how helpful knowledge blocks were (0 to 1), which updates their confidence.",
     ),
     "curate": (
         "elfmem:curate",
-        "Archive decayed blocks, prune weak edges, reinforce top knowledge.",
+        "Archive decayed knowledge blocks, remove weak edges, and reinforce the best blocks.",
     ),
     "guide": (
         "elfmem:guide",
@@ -129,7 +140,7 @@ COMMANDS: Final = {
     ),
     "knowledge": (
         "elfmem:knowledge",
-        "Knowledge: blocks that fade unless they prove useful.",
+        "Knowledge: blocks of text that fade unless they prove useful.",
     ),
     "memories": ("tool_commands:memories", "Memories: short statements about each user."),
     "notebook": ("tool_commands:notebook", "Notebook: a tree of linked documents."),
@@ -323,10 +334,9 @@ def _memsvc(
 
 
 def main(command: Callable[[], Any] = commands) -> None:
-    """Run the command; a failure prints a line or two on stderr, without a traceback.
+    """Run the command. A failure prints a line or two on standard error, without a traceback.
 
-    It is JSON where the answer would have been.
-    """
+    With --json, the error is JSON too."""
     # characters that a terminal or a file cannot hold are escaped
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -346,7 +356,7 @@ def main(command: Callable[[], Any] = commands) -> None:
 
 
 def fail(messages: list[str], recovery: str | None, *, status: int = 1) -> NoReturn:
-    """Print what is wrong, and exit."""
+    """Print the error and exit."""
     for message in messages:
         print(f"Error: {message.removeprefix('Error: ')}", file=sys.stderr)
     if recovery is not None:

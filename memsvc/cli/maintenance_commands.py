@@ -44,7 +44,12 @@ def maintain(
         bool, Option("--all", help="Maintain the memory of all tenants.")
     ] = False,
     check: Annotated[
-        bool, Option("--check", help="Only compare; exit with code 1 if there are any differences.")
+        bool,
+        Option(
+            "--check",
+            help="Only compare derived data with the files; exit with code 1 if there are any"
+            " differences.",
+        ),
     ] = False,
     rebuild: Annotated[
         bool,
@@ -55,15 +60,17 @@ def maintain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Maintain sessions; --check and --rebuild compare derived data with the files behind it.
+    """Maintain sessions: summarize older context and delete expired facts.
 
-    A server maintains the sessions of the key in MEMSVC_API_KEY. --check, --rebuild, --tenant and
-    --all need the data folder or the database. There, the memory belongs to --tenant or to the key;
-    the command asks for the key if the variable is not set."""
+    --check only compares derived data, such as index entries, with the files it comes from.
+    --rebuild repairs it before maintenance. --check, --rebuild, --tenant and --all need direct
+    access to the data folder or the database. There, the command maintains the sessions of --tenant
+    or of the key in MEMSVC_API_KEY, and asks for the key if the variable is not set. A server
+    maintains the sessions of the key in MEMSVC_API_KEY."""
     if check and rebuild:
         raise invalid(
-            "--check and --rebuild exclude each other: --check changes nothing, and"
-            " --rebuild repairs"
+            "--check and --rebuild cannot be used together: --check changes nothing, and"
+            " --rebuild repairs data"
         )
     if session is not None and project is None:
         raise invalid("--session needs --project")
@@ -78,7 +85,7 @@ def maintain(
         )
     if not done and not all_tenants:
         raise not_found(
-            "this data folder or database has nothing stored for this key",
+            "nothing is stored for this key in this data folder or database",
             recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
         )
     difference_count = sum(sum(one["differences"].values()) for one in done)
@@ -215,11 +222,11 @@ def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> 
         counts = one["differences"] if check else one["differences"] | one["maintained"]
         counts_text = ", ".join(f"{name} {count}" for name, count in counts.items())
         nothing = (
-            "everything matches the files"
+            "all derived data matches the files that it comes from"
             if check
-            else "there was nothing to rebuild or maintain"
+            else "nothing had to be rebuilt or maintained"
             if rebuild
-            else "there was nothing to do"
+            else "no maintenance was necessary"
         )
         print(
             f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']}"

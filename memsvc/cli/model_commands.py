@@ -1,4 +1,4 @@
-"""Commands `memsvc embeddings` and `memsvc reranker`: models tried, put into the settings, used."""
+"""Commands `memsvc embeddings` and `memsvc reranker`: test models and set them."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ RERANK_DEFAULTS: Final = {
 }
 RESTART: Final = "Restart running servers: they read their settings only at startup."
 
-Model = Annotated[str | None, Option(help="Name of the model at the endpoint.")]
+Model = Annotated[str | None, Option(help="Name of the model to use at the endpoint.")]
 KeyVariable = Annotated[
     str | None, Option("--key-env", help="Environment variable that contains the API key.")
 ]
@@ -62,23 +62,28 @@ KeyFile = Annotated[Path | None, Option(help="File that contains the API key.")]
 def use_embeddings(
     source: Annotated[
         str,
-        Argument(metavar="bundled|openai|ollama|URL|FOLDER", help="The source of the vectors."),
+        Argument(
+            metavar="bundled|openai|ollama|URL|FOLDER", help="The model that computes the vectors."
+        ),
     ],
     model: Model = None,
     dimensions: Annotated[
         int | None,
-        Option(min=1, help="Length of each vector; the default is the model's own length."),
+        Option(
+            min=1,
+            help="Number of dimensions of a vector; the default is the model's own number.",
+        ),
     ] = None,
     key_variable: KeyVariable = None,
     key_file: KeyFile = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Test a model, write it to the settings, and embed the stored texts.
+    """Test an embedding model, write it to the settings, and compute vectors of the stored texts.
 
-    An endpoint receives every stored text; without this command, nothing is sent to it. The bundled
-    encoder runs inside the server and sends nothing. If the command is interrupted, run it again to
-    resume. The settings are only written if the model answers correctly."""
+    Every stored text is sent to the endpoint of the model; nothing is sent without this command.
+    The bundled encoder runs inside the server and sends nothing. If the command is interrupted, run
+    it again to resume. The settings are only written if the model answers correctly."""
     options = new_settings_option(config, data_dir).embeddings
     chosen = {"api_key": "", "folder": "", "document_prefix": "", "question_prefix": ""}
     is_url = source.startswith(("http://", "https://"))
@@ -86,7 +91,7 @@ def use_embeddings(
         chosen |= {"provider": BUNDLED}
     elif source in PROVIDERS or is_url:
         if is_url and model is None:
-            raise invalid("an endpoint that is given as a URL also needs --model")
+            raise invalid("if the endpoint is given as a URL, --model is needed too")
         defaults = PROVIDERS.get(
             source, {"base_url": source.rstrip("/").removesuffix("/embeddings")}
         )
@@ -95,7 +100,7 @@ def use_embeddings(
         chosen |= {"provider": "openai", "model": model}
     elif not Path(source).is_dir():
         raise invalid(
-            f"{source} is not a source of vectors: use bundled, openai, ollama, a URL or a folder"
+            f"{source} is not a known model: use bundled, openai, ollama, a URL or a folder"
         )
     else:
         chosen |= {"provider": "local", "folder": str(Path(source).absolute())}
@@ -137,7 +142,11 @@ def embeddings_off(config: Config = None, data_dir: DataDir = None) -> None:
 
 def use_reranker(
     source: Annotated[
-        str, Argument(metavar="cohere|URL", help="An endpoint that offers Cohere's rerank API.")
+        str,
+        Argument(
+            metavar="cohere|URL",
+            help="The endpoint of the model, which must offer Cohere's rerank API.",
+        ),
     ],
     model: Model = None,
     key_variable: KeyVariable = None,
@@ -147,20 +156,22 @@ def use_reranker(
 ) -> None:
     """Test a model that reorders search results, and write it to the settings.
 
-    The endpoint receives each question asked with file_search and the passages found for it."""
+    The question of each file_search, and the passages found for it, are sent to the endpoint."""
     values = RERANK_DEFAULTS if source == "cohere" else {"endpoint": source, "api_key": ""}
     values = {**values, **({"model": model} if model else {}), **_key(key_variable, key_file)}
     with _updated_settings(RERANK, values, config, data_dir) as (settings, write):
         print(f"reranker: {asyncio.run(check_reranker(settings.rerank))}")
         write()
     print(
-        "It now reorders the results of file_search, for which it has"
+        "The reranker now reorders the results of file_search, with a time limit of"
         f" {settings.rerank.timeout_ms} ms. {RESTART}"
     )
 
 
 async def check_reranker(options: RerankOptions) -> str:
-    """Return how the reranker answers; RERANK_OFF without one. UNAVAILABLE when it does not."""
+    """Return a line about the reranker's answer, or RERANK_OFF without a reranker.
+
+    Raises UNAVAILABLE if the reranker does not answer."""
     async with reranker(options) as client:
         if client is None:
             return RERANK_OFF
@@ -207,7 +218,7 @@ def _updated_settings(
     if file.is_symlink():
         file = file.resolve()
     if not changes:
-        yield settings, lambda: print("nothing to change")
+        yield settings, lambda: print("nothing to change: the settings already have these values")
         return
     new = file.with_name(f"{file.name}.new")
     _write_new(file, new, section, changes)
@@ -215,7 +226,9 @@ def _updated_settings(
 
         def write() -> None:
             new.replace(file)
-            print(f"written to {file}: {section}.{{{', '.join(sorted(changes))}}}")
+            print(
+                f"these settings were written to {file}: {section}.{{{', '.join(sorted(changes))}}}"
+            )
 
         files = [new] if config else [default_config(), new]
         yield load(files[0], os.environ, *files[1:], data_dir=data_dir), write

@@ -1,4 +1,4 @@
-"""Options of commands: their settings, and an open database for those that need one."""
+"""Options that commands share: their settings, and an open database for commands that need one."""
 
 import asyncio
 import os
@@ -38,31 +38,31 @@ Owner = Annotated[
 
 
 def settings_file(config: Path | None, data_dir: Path | None) -> Path:
-    """Return the file of a user's own settings: the one named, else that of the data folder."""
+    """Return the file of the user's settings: the named one, or else that of the data folder."""
     folder = data_dir or os.environ.get("MEMSVC_DATA_DIR") or Settings().data_dir
     return config or Path(folder) / SETTINGS_FILE
 
 
 def settings_of(config: Path | None, **overrides: Any) -> Settings:
-    """Return the settings of this command: its options over the environment over the files."""
+    """Return the settings of this command: from its options, the environment and the files."""
     file = settings_file(config, overrides.get("data_dir"))
     user_files = [file] if config is None and os.access(file, os.F_OK) else []
     return load(config or default_config(), os.environ, *user_files, **overrides)
 
 
 def check_database(settings: Settings) -> Settings:
-    """Return the settings; raise NOT_FOUND where the data folder has no database yet."""
+    """Return the settings. Raises NOT_FOUND if the data folder does not have a database yet."""
     if database_setup.database_exists(settings):
         return settings
     raise not_found(
         f"{settings.data_dir.absolute()} does not contain a database",
-        recovery=f"create one with `memsvc serve`, name a server with --url or {URL_VARIABLE}, or"
-        " name another folder with --data-dir",
+        recovery="create a database with `memsvc serve`, name a server with --url or"
+        f" {URL_VARIABLE}, or name another data folder with --data-dir",
     )
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """Return what `work` makes of the database, which is migrated before and closed after."""
+    """Return the result of `work` on the database, which is migrated first and closed after."""
 
     async def run(urls: database_setup.DatabaseUrls) -> Answer:
         await database_setup.migrate_database(urls, settings)
@@ -80,16 +80,15 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answe
 async def owner_of(
     database: Database, settings: Settings, tenant: str | None, project: str | None
 ) -> bytes:
-    """Return the tenant of a command: the one that was named, else the one that a key opens.
+    """Return the tenant that a command works on: the named one, or else the tenant of a key.
 
-    The key is read from the environment or a prompt, and never from the command line. Raises
-    PERMISSION_DENIED for a key that opens nothing, may not write, or may not use the project (or
-    all).
-    """
+    The key is read from the environment or a prompt, never from the command line. Raises
+    PERMISSION_DENIED for a key that is not valid, may not write, or may not use the project (or all
+    projects)."""
     if tenant is not None:
         return tenant_of(tenant)
     text = os.environ.get(KEY_VARIABLE) or prompt(
-        "The key for this memory", hide_input=True, err=True
+        "The API key for this memory", hide_input=True, err=True
     )
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
@@ -112,7 +111,7 @@ async def owner_of(
 
 
 async def scopes_of(database: Database, tenant: bytes, only: str | None) -> AsyncIterator[Scope]:
-    """Yield the scope of this project or, with None, of each project of a tenant that has files."""
+    """Yield the scope of this project or, for None, of each project of a tenant that has files."""
     if only is not None:
         yield Scope(tenant, check_project(only))
         return
@@ -128,7 +127,7 @@ async def scopes_of(database: Database, tenant: bytes, only: str | None) -> Asyn
 
 
 def tenant_of(text: str) -> bytes:
-    """Return the tenant of its hexadecimal digits."""
+    """Return the tenant that these hexadecimal digits stand for."""
     try:
         tenant = bytes.fromhex(text)
     except ValueError:

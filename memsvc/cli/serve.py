@@ -1,4 +1,4 @@
-"""Command `memsvc serve` and those beside it: `worker`, `migrate`."""
+"""Commands `memsvc serve`, `memsvc worker` and `memsvc migrate`."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ def serve_command(
     host: Annotated[str | None, Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, Option(help="Port to listen on.")] = None,
 ) -> None:
-    """Serve MCP on the embedded PostgreSQL, or on the database that database.url names."""
+    """Serve MCP, using the embedded PostgreSQL or the database that database.url names."""
     serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line)
 
 
@@ -41,7 +41,11 @@ def _print_line(text: str) -> None:
 def migrate(
     settings: Settings,
     down_to: Annotated[
-        str | None, Option(help="Migrate back to this older revision, or to `base`.")
+        str | None,
+        Option(
+            help="Migrate back to this older revision, or to `base`, the state before the first"
+            " revision."
+        ),
     ] = None,
     even_with_loss: Annotated[
         bool,
@@ -66,7 +70,7 @@ def migrate(
 
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
             output = CommandOutput(
-                {"undone": done}, [f"undone: {', '.join(done) or 'nothing to do'}"]
+                {"undone": done}, [f"revisions undone: {', '.join(done) or 'nothing to do'}"]
             )
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))

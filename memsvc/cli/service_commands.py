@@ -1,4 +1,4 @@
-"""Command `memsvc service`: start the server at login, by systemd or launchd."""
+"""Command `memsvc service`: start the server at login, using systemd or launchd."""
 
 import os
 import plistlib
@@ -17,16 +17,23 @@ from memsvc.core.frozen import frozen
 from memsvc.hosts.hook_files import write_private
 from memsvc.package_files import own_program
 from memsvc.settings import PREFIX
-from memsvc.variables import CLIENT_VARIABLES
+from memsvc.variables import CLIENT_VARIABLES, DATA_DIR_VARIABLE
 
 NAME: Final = "memsvc"
 MARK: Final = "written by `memsvc service install`"
 GRACE_S: Final = 15
 """Seconds beyond the settings' own until a server that stops is killed."""
 
+OPTIONS: Final = {f"{PREFIX}HOST": "pass --host", f"{PREFIX}PORT": "pass --port"}
+"""What to do about variables that have an option of their own."""
+
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print the file or the actions, without changing anything."),
+    typer.Option(
+        "--dry-run",
+        help="Print the service file or the actions that would be taken, without changing"
+        " anything.",
+    ),
 ]
 
 commands = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -34,7 +41,7 @@ commands = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @frozen
 class ServiceManager:
-    """What starts the server: its file, and the commands that load and unload it."""
+    """How the server is started: its file, and the commands that load and unload it."""
 
     file: Path
     start: tuple[tuple[str, ...], ...]
@@ -44,9 +51,9 @@ class ServiceManager:
 
 
 def service_manager(platform: str) -> ServiceManager:
-    """Return systemd's or launchd's way, as the platform (`sys.platform`) has it.
+    """Return the service manager of a platform (`sys.platform`): systemd or launchd.
 
-    Raises INVALID_ARGUMENT for a platform with neither."""
+    Raises INVALID_ARGUMENT for a platform that has neither."""
     if platform == "darwin":
         file = Path.home() / f"Library/LaunchAgents/{NAME}.plist"
         domain = f"gui/{os.getuid()}"
@@ -71,7 +78,7 @@ def service_manager(platform: str) -> ServiceManager:
 
 
 def systemd_unit(arguments: list[str], stop_s: int) -> str:
-    """Return a unit of a user that runs a command until it is told to stop."""
+    """Return a user unit for systemd that runs a command until it is stopped."""
     # `:` keeps systemd from replacing variables, so that `$` is no special character
     command = " ".join(map(_quoted, arguments))
     return f"""\
@@ -99,7 +106,7 @@ WantedBy=default.target
 
 
 def launchd_agent(arguments: list[str], stop_s: int, log: Path) -> str:
-    """Return a launchd agent that runs a command until it is told to stop."""
+    """Return an agent for launchd that runs a command until it is stopped."""
     agent = {
         "Label": NAME,
         "ProgramArguments": arguments,
@@ -139,37 +146,44 @@ def install(
         text = launchd_agent(arguments, stop_s, Path.home() / f"Library/Logs/{NAME}.log")
     else:
         text = systemd_unit(arguments, stop_s)
+    for name in _left_out():
+        advice = OPTIONS.get(name, "put the setting into the file that --config names")
+        print(
+            f"Warning: {name} is set in this shell, but the service does not receive it: {advice}",
+            file=sys.stderr,
+        )
     if dry_run:
         print(text, end="")
         return
     _check_owner(manager.file)
     manager.file.parent.mkdir(parents=True, exist_ok=True)
     write_private(manager.file, text)
-    print(f"written: {manager.file}")
-    for name in _left_out():
-        print(
-            f"Warning: {name} is set in this shell, but the service does not receive it",
-            file=sys.stderr,
-        )
+    print(f"wrote the service file {manager.file}")
     if manager.file.suffix == ".plist":  # an agent that runs has to go before it is loaded anew
         _run(manager.stop, quiet=True)
     if not _run(manager.start):
         return
-    print("started; `memsvc service status` shows its state")
+    print("the server was started; `memsvc service status` shows whether it is running")
     if sys.platform == "linux":
-        print("to keep the service running while you are logged out: loginctl enable-linger")
+        print("to keep the service running while you are logged out, run: loginctl enable-linger")
 
 
 @commands.command()
 def status() -> None:
-    """Show whether the service is installed and running; exit with code 0 if it is running."""
+    """Show whether the service is installed and running; the exit code is 0 if it is running."""
     manager = service_manager(sys.platform)
     installed = manager.file.exists()
-    print(f"{'installed' if installed else 'not installed'}: {manager.file}", flush=True)
+    print(
+        f"the service is {'installed' if installed else 'not installed'}; service file:"
+        f" {manager.file}",
+        flush=True,
+    )
     if not installed:
         raise typer.Exit(1)
     if shutil.which(manager.status[0]) is None:
-        print(f"{manager.status[0]} was not found, so the state of the service is unknown")
+        print(
+            f"the command {manager.status[0]} was not found, so the state of the service is unknown"
+        )
         raise typer.Exit(1)
     raise typer.Exit(subprocess.run(manager.status, check=False).returncode)
 
@@ -179,15 +193,15 @@ def remove(dry_run: DryRun = False) -> None:
     """Stop the service and remove its file. Data and keys are kept."""
     manager = service_manager(sys.platform)
     if not manager.file.exists():
-        print(f"not installed: {manager.file}")
+        print(f"the service is not installed: there is no file {manager.file}")
         return
     _check_owner(manager.file)
     if dry_run:
-        print(f"would be removed: {manager.file}")
+        print(f"this service file would be removed: {manager.file}")
         return
     _run(manager.stop)
     manager.file.unlink()
-    print(f"removed: {manager.file}")
+    print(f"removed the service file {manager.file}")
     _run(manager.forget)
 
 
@@ -209,7 +223,7 @@ def _check_owner(file: Path) -> None:
 
 def _left_out() -> list[str]:
     """Return the names of settings in the environment, which the service does not inherit."""
-    passed = {*CLIENT_VARIABLES, CONFIG_VARIABLE, f"{PREFIX}DATA_DIR"}
+    passed = {*CLIENT_VARIABLES, CONFIG_VARIABLE, DATA_DIR_VARIABLE}
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in passed)
 
 

@@ -1,4 +1,4 @@
-"""Where a command finds the memory: on a server, or in a data folder or database of its own."""
+"""Where a command finds the memory: on a server, or in a data folder or database."""
 
 import asyncio
 import os
@@ -20,21 +20,19 @@ from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.settings import Settings
-from memsvc.variables import URL_VARIABLE
-
-DATA_DIR_VARIABLE = "MEMSVC_DATA_DIR"
+from memsvc.variables import DATA_DIR_VARIABLE, URL_VARIABLE
 
 
 @frozen
 class CommandPlace:
-    """The memory that a command works on: that of a server or, without one, a database."""
+    """The memory that a command works on: that of a server or of a database."""
 
     server: str | None
     config: Path | None = None
     data_dir: Path | None = None
 
     def call(self, tool: str, *, project: str = ALL_PROJECTS, **arguments: Any) -> dict[str, Any]:
-        """Return the answer of a tool of the server."""
+        """Return the result of a tool call on the server."""
         assert self.server is not None
         target = CommandTarget(self.server, project)
         return asyncio.run(run_calls(target, lambda call: call(tool, **arguments)))
@@ -42,33 +40,33 @@ class CommandPlace:
     def settings(self, *, create: bool = False) -> Settings:
         """Return the settings of a command that opens the data folder or the database itself.
 
-        Raises INVALID_ARGUMENT where a server was named and no database, and NOT_FOUND where the
-        data folder has no database yet, unless the command may `create` one.
-        """
+        Raises INVALID_ARGUMENT if a server was named but no database, and NOT_FOUND if the data
+        folder does not have a database yet, unless the command may `create` one."""
         settings = settings_of(self.config, data_dir=self.data_dir)
         is_typed = self.server != os.environ.get(URL_VARIABLE)
         has_folder = bool(settings.database.url or os.environ.get(DATA_DIR_VARIABLE))
         if self.server and (is_typed or not has_folder):
             raise invalid(
-                f"the server at {self.server} does not offer this; the command needs direct"
+                f"this command cannot run over the server at {self.server}; it needs direct"
                 " access to the data folder or the database",
-                recovery="name the folder with --data-dir, or the database with database.url",
+                recovery="name the data folder with --data-dir, or set database.url to the URL"
+                " of the database",
             )
         return settings if create else check_database(settings)
 
 
 def place_of(url: Url = None, config: Config = None, data_dir: DataDir = None) -> CommandPlace:
-    """Return the place that the options of a command name."""
+    """Return the place that a command's options name."""
     return CommandPlace(server_of(url, data_dir, config), config, data_dir)
 
 
 def using_place(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose first parameter is the place, which its options name."""
+    """Return a command whose first parameter is the place that its options name."""
     return with_options(function, place_of)
 
 
 def settings_option(config: Config = None, data_dir: DataDir = None) -> Settings:
-    """Return the settings of a command that needs a database which is there already."""
+    """Return the settings of a command that needs an existing database."""
     return place_of(os.environ.get(URL_VARIABLE), config, data_dir).settings()
 
 

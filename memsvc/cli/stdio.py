@@ -1,4 +1,4 @@
-"""Command `memsvc stdio`: a server for hosts that start servers as processes, or a bridge."""
+"""Command `memsvc stdio`: a server that hosts start as a process, or a bridge to a server."""
 
 import os
 import sys
@@ -29,10 +29,13 @@ def stdio(
     log_level: LogLevel = "warning",
     tools: Annotated[
         str,
-        Option(help="Toolsets to list, such as agent,knowledge or all."),
+        Option(
+            help="Toolsets to list for the client, separated by commas, such as agent,knowledge;"
+            " all lists every toolset."
+        ),
     ] = "",
 ) -> None:
-    """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
+    """Serve MCP over standard input and output, using the embedded or the configured PostgreSQL.
 
     The server uses the key in MEMSVC_API_KEY or, if that is not set, the first key of the data
     folder. If MEMSVC_URL is set, every message is forwarded to that server with the key in

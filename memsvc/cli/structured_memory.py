@@ -1,4 +1,4 @@
-"""Command `memsvc structured-memory`: the notebook alone, for hosts that start servers."""
+"""Command `memsvc structured-memory`: the notebook, for hosts that start it as a process."""
 
 import os
 from typing import Annotated

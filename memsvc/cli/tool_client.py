@@ -1,4 +1,4 @@
-"""Client of the memory's tools for all commands, on a server or the embedded data folder."""
+"""Client that all commands use to call tools, on a server or in the embedded data folder."""
 
 import asyncio
 import inspect
@@ -27,21 +27,25 @@ CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
 PAGE_MAX: Final = 500
-OR_STDIN: Final = "; - for standard input."
+OR_STDIN: Final = "; - reads standard input."
 _annotated: Any = Annotated
 
 Config = Annotated[Path | None, Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
 DataDir = Annotated[
-    Path | None, Option(help="Folder of the embedded PostgreSQL and of the first API key.")
+    Path | None,
+    Option(
+        help="Folder that contains the embedded PostgreSQL and the file with the first API key."
+    ),
 ]
-Project = Annotated[str, Option(help="The project.")]
+Project = Annotated[str, Option(help="The project to use.")]
 OnlyProject = Annotated[str | None, Option(help="Use only this project.")]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Url = Annotated[
     str | None,
     Option(
         envvar=URL_VARIABLE,
-        help="A running server, such as http://host:8080; if omitted, the data folder is used.",
+        help="URL of a running server, such as http://host:8080; if omitted, the data folder"
+        " is used.",
     ),
 ]
 
@@ -58,7 +62,7 @@ class CommandOutput:
 
 
 def show(output: CommandOutput, *, as_json: bool, project: str | None = None) -> None:
-    """Print the output; an empty list names its project on stderr."""
+    """Print the output. For an empty list, name the project on standard error."""
     if output.body is None:
         return
     if as_json:
@@ -73,7 +77,7 @@ def show(output: CommandOutput, *, as_json: bool, project: str | None = None) ->
 
 @frozen
 class RemoteTools:
-    """The tools of a memory, in one project, as the key of MEMSVC_API_KEY may use them."""
+    """The tools of a memory, in one project, with the permissions of MEMSVC_API_KEY."""
 
     http: httpx.AsyncClient
     project: str
@@ -99,7 +103,7 @@ class RemoteTools:
     async def list_all(
         self, tool: str, member: str, /, *, limit: int | None = None, **arguments: Any
     ) -> list[dict[str, Any]]:
-        """Return the pages of a tool's answer, all or to a limit: the lists of a member, joined."""
+        """Return a tool's result with the lists of all pages joined, up to a limit."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
@@ -112,7 +116,7 @@ class RemoteTools:
 
     @asynccontextmanager
     async def download(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
-        """Open a response, which may be larger than memory; raise the error that it failed with."""
+        """Open a response, which may be larger than memory. Raises the error of a failed call."""
         opened = self.http.send(self.http.build_request("GET", path, **request), stream=True)
         response = await self._receive(opened)
         try:
@@ -124,11 +128,11 @@ class RemoteTools:
             await response.aclose()
 
     def content_path(self, path: str) -> str:
-        """Return the path of a file's bytes."""
+        """Return the URL path of a file's bytes."""
         return f"/api/files/{quote(self.project, safe='')}/content{quote(check_path(path))}"
 
     async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Send a request and return its response; raise the error that it failed with."""
+        """Send a request and return its response. Raises the error in a failed response."""
         response = await self._receive(self.http.request(method, path, **request))
         if response.is_error:
             raise failure(response)
@@ -140,13 +144,13 @@ class RemoteTools:
             return await answer
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unavailable(
-                f"no answer from {self.http.base_url} ({type(error).__name__})",
+                f"the server at {self.http.base_url} did not answer ({type(error).__name__})",
                 recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` is running there",
             ) from error
 
 
 def failure(response: httpx.Response) -> MemsvcError:
-    """Return the error of a response, in our words where it is one of ours."""
+    """Return the error in a response, or one of our own if it does not come from memsvc."""
     try:
         body = orjson.loads(response.content)
         code, message = Code(body["code"]), str(body["message"])
@@ -155,7 +159,9 @@ def failure(response: httpx.Response) -> MemsvcError:
             f"{response.url.host} answered with status {response.status_code}, but it is not"
             " a memsvc server"
         )
-        return unavailable(error_text, recovery=f"check --url or {URL_VARIABLE}")
+        return unavailable(
+            error_text, recovery=f"check that --url or {URL_VARIABLE} is the URL of a memsvc server"
+        )
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
         recovery = f"set {KEY_VARIABLE} to a valid key of this server"
@@ -201,21 +207,20 @@ async def connected(target: CommandTarget) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def environment_key() -> str:
-    """Return the key of MEMSVC_API_KEY, "" where it is not set.
+    """Return the key in MEMSVC_API_KEY, or "" if it is not set.
 
-    Raises INVALID_ARGUMENT for what cannot be a key.
-    """
+    Raises INVALID_ARGUMENT for a text that cannot be a key."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise invalid(
             f"the value of {KEY_VARIABLE} is not a valid key",
-            recovery="set it to a key for this server, on a single line",
+            recovery=f"set {KEY_VARIABLE} to a key for this server, on a single line",
         )
     return key
 
 
 def check_url(url: str) -> None:
-    """Raise INVALID_ARGUMENT for what is no URL of a server."""
+    """Raise INVALID_ARGUMENT if a text is not the URL of a server."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -230,10 +235,9 @@ def check_url(url: str) -> None:
 def client(
     url: str, key: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> httpx.AsyncClient:
-    """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
+    """Return a client with a key of the server at a URL, which may be its MCP endpoint.
 
-    Raises INVALID_ARGUMENT for what is no such URL.
-    """
+    Raises INVALID_ARGUMENT if the text is not such a URL."""
     check_url(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     base_url = url.rstrip("/").removesuffix("/mcp")
@@ -245,7 +249,7 @@ def client(
 def target_of_project(
     help_text: str = "The project.", default: str = DEFAULT_PROJECT
 ) -> Callable[..., CommandTarget]:
-    """Return a function to the target that the options of a command name."""
+    """Return a function that returns the target named by a command's options."""
 
     def target_of(
         *,
@@ -261,9 +265,9 @@ def target_of_project(
 
 
 def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> str | None:
-    """Return the server that a command uses; None for the data folder or the configured database.
+    """Return the server that a command uses, or None without a server.
 
-    A data folder or settings on the command line win over a URL from the environment.
+    A data folder or settings on the command line take precedence over a URL from the environment.
     """
     typed = config is not None and str(config) != os.environ.get(CONFIG_VARIABLE)
     return None if (data_dir is not None or typed) and url == os.environ.get(URL_VARIABLE) else url
@@ -276,17 +280,16 @@ Answer = TypeVar("Answer")
 
 
 def stores(function: Command, only_reads_with: str = "") -> Command:
-    """Mark a command that stores something, so that it makes the database if there is none.
+    """Mark a command that stores something, so that it creates the database if there is none.
 
-    With the option `only_reads_with` it only reads.
-    """
+    With the option `only_reads_with`, the command only reads."""
     vars(function)["only_reads_with"] = only_reads_with
     return function
 
 
 @frozen
 class ToolOption:
-    """An argument or option of a command, and the argument of the tool to which it goes."""
+    """An argument or option of a command, and the tool's argument that it sets."""
 
     parameter: inspect.Parameter
     to: str
@@ -354,12 +357,12 @@ def tool_command(
 
 
 def rows(member: str, *names: str) -> Lines:
-    """Return a function to a line for each row of a member of an answer, see `columns`."""
+    """Return a function that returns a line for each row in a member of a result; see `columns`."""
     return lambda body: columns(body[member], *names)
 
 
 def text(member: str) -> Lines:
-    """Return a function to the text in a member of an answer."""
+    """Return a function that returns the text in a member of a result."""
     return lambda body: [body[member]]
 
 
@@ -421,7 +424,7 @@ def with_options(
 async def run_calls(
     target: CommandTarget, function: Callable[[RemoteTools], Awaitable[Answer]]
 ) -> Answer:
-    """Return what a function that calls tools makes of that memory."""
+    """Return the result of a function that calls tools of that memory."""
     async with connected(target) as http:
         try:
             return await function(RemoteTools(http, target.project))
@@ -431,7 +434,7 @@ async def run_calls(
 
 
 def text_or_stdin(text: str | None) -> str | None:
-    """Return the text that was typed; for `-` standard input, without its last newline."""
+    """Return the text that was typed or, for `-`, standard input without its last newline."""
     if text != "-":
         return text
     try:

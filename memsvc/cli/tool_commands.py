@@ -1,4 +1,4 @@
-"""Commands that pass their options on to a tool, and a few beside them in the same groups."""
+"""Commands that pass their options on to a tool, and related commands in the same groups."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,12 +37,15 @@ async def add_memories(
     call: RemoteTools,
     user: User,
     text: Annotated[
-        str | None, Argument(help=f"The user's words{OR_STDIN}", callback=text_or_stdin)
+        str | None,
+        Argument(help=f"A message written by the user{OR_STDIN}", callback=text_or_stdin),
     ] = None,
     messages: Annotated[
         Path | None,
         Option(
-            help=f"A JSON file that contains a list of {{role, content}}{OR_STDIN}", allow_dash=True
+            help="A JSON file that contains a list of messages, each as"
+            f" {{role, content}}{OR_STDIN}",
+            allow_dash=True,
         ),
     ] = None,
 ) -> CommandOutput:
@@ -68,9 +71,9 @@ async def remove_memories(
     memory: Annotated[str | None, Argument(help="The id of a memory.")] = None,
     all_memories: Annotated[bool, Option("--all", help="Delete every memory of the user.")] = False,
 ) -> CommandOutput:
-    """Delete a memory, or with --all every memory of a user."""
+    """Delete one memory of a user or, with --all, all of them."""
     if (memory is None) is not all_memories:
-        raise invalid("name a memory, or pass --all to delete every memory of the user")
+        raise invalid("pass the id of a memory, or pass --all to delete every memory of the user")
     tool = "memories_delete_all" if memory is None else "memories_delete"
     body = await call(tool, user_id=user, memory_id=memory)
     return CommandOutput(body, [body["message"]])
@@ -84,14 +87,14 @@ memories = command_group(
             "Find a user's memories that match a question.",
             USER,
             argument("query", "A question, or words to search for."),
-            option("limit", "Maximum number of memories.", int, min=1),
+            option("limit", "Maximum number of memories to print.", int, min=1),
             lines=rows("results", "id", "memory"),
         ),
         "ls": tool_command(
             "memories_list",
             "List a user's memories, newest first.",
             USER,
-            option("limit", "Maximum number of memories.", int, 100, min=1),
+            option("limit", "Maximum number of memories to print.", int, 100, min=1),
             lines=rows("results", "updated_at", "id", "memory"),
         ),
         "history": tool_command(
@@ -123,9 +126,11 @@ VERSION: Final = argument("version")
 async def write_document(
     call: RemoteTools,
     document: Annotated[str, Argument(help=DOCUMENT_HELP, metavar="ID")],
-    source: Annotated[Path, Argument(help="A local file; - for standard input.", allow_dash=True)],
+    source: Annotated[
+        Path, Argument(help="A local file; - reads standard input.", allow_dash=True)
+    ],
 ) -> CommandOutput:
-    """Write a document from a file; new [[links]] create documents, removed ones delete them."""
+    """Write a document from a file; a new [[link]] creates a document, a removed one deletes it."""
     try:
         content = local_bytes(source).decode()
     except UnicodeDecodeError as error:
@@ -147,7 +152,7 @@ notebook = command_group(
             "read_document",
             "Print a document.",
             DOCUMENT_OR_ROOT,
-            option("version", "Print the document as of this version."),
+            option("version", "Print this version of the document instead of the current one."),
             lines=_document_text,
         ),
         "write": write_document,
@@ -168,7 +173,7 @@ notebook = command_group(
         ),
         "rename": tool_command(
             "move_document",
-            "Rename a document and update the link to it; its history is kept.",
+            "Rename a document and update the link to it; the document's history is kept.",
             DOCUMENT,
             argument("new_id", "The new id."),
             lines=text("text"),
@@ -196,7 +201,7 @@ notebook = command_group(
         ),
         "split": tool_command(
             "split_document",
-            "Preview how a document would be split at its headings, or split it.",
+            "Show how a document would be split at its headings; with --apply, split it.",
             DOCUMENT,
             option(
                 "apply",
@@ -222,9 +227,11 @@ async def update_board(
     user: User,
     conversation: Annotated[str, Argument(help="The id of the conversation.")],
     content: Annotated[str, Argument(help=f"The message{OR_STDIN}", callback=text_or_stdin)],
-    role: Annotated[str, Option(help="The author of the message.")] = "user",
+    role: Annotated[
+        str, Option(help="The role of the message's author, such as user or assistant.")
+    ] = "user",
 ) -> CommandOutput:
-    """Update a board with a message."""
+    """Update the whiteboard of a conversation with a new message."""
     entries = [{"role": role, "content": content}]
     body = await call("context_update", user_id=user, conversation_id=conversation, entries=entries)
     return CommandOutput(body, ["updated"])
@@ -234,8 +241,8 @@ whiteboard = command_group(
     {
         "ls": tool_command(
             "whiteboard_list",
-            "List the boards of a project.",
-            option("user", "List only boards of this user.", to="user_id"),
+            "List the whiteboards of a project.",
+            option("user", "List only whiteboards of this user.", to="user_id"),
             lines=rows("boards", "updated_at", "user_id", "conversation_id"),
             pages="boards",
         ),
@@ -243,29 +250,32 @@ whiteboard = command_group(
             "whiteboard_get",
             "Print a board.",
             *BOARD,
-            option("as_of", "Print the board as it was at this time (RFC 3339)."),
+            option(
+                "as_of",
+                "Print the whiteboard as it was at this time, such as 2026-01-31T12:00:00Z.",
+            ),
             lines=text("text"),
         ),
         "update": update_board,
         "history": tool_command(
             "whiteboard_history",
-            "List the past versions of a board, newest first.",
+            "List the past versions of a whiteboard, newest first.",
             *BOARD,
             lines=rows("versions", "version", "updated_at"),
             pages="versions",
         ),
         "restore": tool_command(
             "whiteboard_restore",
-            "Restore a board to an earlier version.",
+            "Restore a whiteboard to an earlier version.",
             *BOARD,
             VERSION,
             lines=lambda body: ["restored"],
         ),
         "rm": tool_command(
             "whiteboard_delete",
-            "Delete a board and its history for good.",
+            "Delete a whiteboard and its history for good.",
             *BOARD,
-            lines=lambda body: ["deleted" if body["deleted"] else "the board did not exist"],
+            lines=lambda body: ["deleted" if body["deleted"] else "the whiteboard did not exist"],
         ),
     }
 )
@@ -288,7 +298,7 @@ calls = as_command(
         option("session", "List only calls with this session id.", to="session_id"),
         option("since", "List only calls at or after this time, such as 2026-01-31T12:00:00Z."),
         option("until", "List only calls before this time."),
-        option("limit", "Maximum number of calls.", int, 50, min=1, max=100_000),
+        option("limit", "Maximum number of calls to list.", int, 50, min=1, max=100_000),
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
     ),
@@ -317,6 +327,7 @@ def _usage(body: Any) -> Iterable[str]:
 
 usage = tool_command(
     "tenant_usage",
-    "Report what a project stores; with --project '*', each project and their sum.",
+    "Report how much a project stores, or with --project '*' how much each project"
+    " stores and the total.",
     lines=_usage,
 )

@@ -20,9 +20,13 @@ from memsvc.core.errors import not_found
 from memsvc.core.items import message_at, role_of, text_of
 from memsvc.core.paths import decode_segment, encode_segment
 
-Session = Annotated[str, Argument(help="The session.")]
+Session = Annotated[str, Argument(help="The id of the session.")]
 User = Annotated[
-    str | None, Option("--user", help="The user whose facts and other sessions are included too.")
+    str | None,
+    Option(
+        "--user",
+        help="The user whose facts and other sessions are used in addition to this session.",
+    ),
 ]
 
 
@@ -49,7 +53,12 @@ async def show(
     call: RemoteTools,
     session: Session,
     last: Annotated[
-        int, Option(min=1, help="Number of items to show, counted from the latest.")
+        int,
+        Option(
+            min=1,
+            help="Maximum number of items (messages and tool calls) to show; older items are"
+            " left out.",
+        ),
     ] = 100,
 ) -> CommandOutput:
     """Show the messages of a session, oldest first: time, turn, role and text of each item.
@@ -94,15 +103,24 @@ async def correct(
     call: RemoteTools,
     session: Session,
     record: Annotated[
-        str, Argument(help="The record_id of the value, as `memsvc turns facts` prints it.")
+        str,
+        Argument(help="The record_id of the fact to correct, as `memsvc turns facts` prints it."),
     ],
     user: User = None,
     statement: Annotated[
-        str | None, Option(help="The corrected fact, as a sentence said by the user.")
+        str | None,
+        Option(help="The corrected fact, worded as the user would say it, in the first person."),
     ] = None,
-    value: Annotated[str | None, Option(help="Only the corrected value.")] = None,
+    value: Annotated[
+        str | None, Option(help="The corrected value only, not a whole sentence.")
+    ] = None,
     restore: Annotated[
-        bool, Option("--restore", help="Make a replaced or doubted value the current one again.")
+        bool,
+        Option(
+            "--restore",
+            help="Make the value with this record_id the current value of the fact again,"
+            " after it was replaced or doubted.",
+        ),
     ] = False,
 ) -> CommandOutput:
     """Correct a fact; the old value is kept in its history."""
@@ -126,25 +144,37 @@ async def forget(
         ),
     ] = None,
     user: User = None,
-    query: Annotated[str | None, Option(help="A description of what to forget.")] = None,
+    query: Annotated[
+        str | None, Option(help="A description of the facts and turns to forget.")
+    ] = None,
     turn: Annotated[
-        list[str] | None, Option(help="A turn to forget completely; repeatable.")
+        list[str] | None,
+        Option(help="The id of a turn to forget completely; the option can be repeated."),
     ] = None,
     yes: Annotated[
-        bool, Option("--yes", help="Forget what was found. Without this option, it is only shown.")
+        bool,
+        Option(
+            "--yes",
+            help="Forget the facts and turns that were found. Without this option, they are only"
+            " listed.",
+        ),
     ] = False,
     erase: Annotated[
-        bool, Option("--erase", help="Delete it at once and for good, with no way to undo it.")
+        bool,
+        Option(
+            "--erase",
+            help="Delete the facts and turns at once and for good; this cannot be undone.",
+        ),
     ] = False,
     undo: Annotated[
         str | None,
         Option(
-            help="Undo an earlier forget, given the forget_id that it printed; with --erase,"
-            " make it final instead."
+            help="The forget_id of an earlier deletion, as `memsvc turns forget` printed it:"
+            " undo that deletion or, with --erase, make it final."
         ),
     ] = None,
 ) -> CommandOutput:
-    """Forget facts or turns, and remove them from the stored messages."""
+    """Forget facts or turns, and remove their text from the stored messages."""
     user_id = user or await _user_of(call, session)
     targets = {"undo": undo} if undo else {"fact_ids": facts, "query": query, "turn_ids": turn}
     body = await call(
@@ -159,11 +189,11 @@ async def forget(
         *columns(body["facts"], "key", "value", "record_id"),
         *columns(body["sentences"], "session_id", "turn_id", "text"),
         *columns(body["turns"], "turn_id", "items"),
-        *(f"Also contained in {one['kind']}: {one['id']}" for one in body["also_in"]),
+        *(f"The text is also contained in {one['kind']}: {one['id']}" for one in body["also_in"]),
         *(f"Not found: {name}" for name in body["not_found"]),
     ]
     is_erased = undo is not None and erase
-    summary = "Forgotten for good." if is_erased else _forget_summary(body)
+    summary = "The facts and turns were deleted for good." if is_erased else _forget_summary(body)
     return CommandOutput(body, [*lines, summary, *filter(None, [body["note"]])])
 
 
@@ -174,10 +204,15 @@ def _forget_summary(body: dict[str, Any]) -> str:
     if not (body["facts"] or body["sentences"] or body["turns"]):
         return "Nothing found."
     if body["dry_run"]:
-        return "Nothing was changed. Run the command again with --yes to forget this."
+        return (
+            "Nothing was changed. Run the command again with --yes to forget these facts and turns."
+        )
     if body["forget_id"] is None:
         return "Forgotten for good."
-    return f"Forgotten. To undo this until {body['undo_until']}: --undo {body['forget_id']}"
+    return (
+        f"Forgotten. You can undo this until {body['undo_until']}: run the command with"
+        f" --undo {body['forget_id']}"
+    )
 
 
 async def recall(
@@ -188,7 +223,7 @@ async def recall(
     ],
     user: User = None,
 ) -> CommandOutput:
-    """Show what a model would receive for a question (memory, history, question), and why."""
+    """Show what a model would receive for a question (memory and earlier messages), and why."""
     body = await call(
         "memory_before_turn",
         session_id=session,

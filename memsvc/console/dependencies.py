@@ -19,9 +19,13 @@ from memsvc.core.tools import Tool, ToolCalls
 class ConsoleOptions(Options):
     """Options of the web console at /console."""
 
-    enabled: bool = Field(True, description="whether /console is enabled")
+    enabled: bool = Field(True, description="whether the web console at /console is enabled")
     session_hours: float = Field(
-        12.0, gt=0, le=720, description="time of inactivity after which a person is signed out"
+        12.0,
+        gt=0,
+        le=720,
+        description="number of hours without activity after which a person is signed out of the"
+        " console",
     )
 
 

@@ -248,7 +248,7 @@ class Page:
         token = form["form_token"] or self.request.headers.get("x-form-token")
         if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
             raise permission_denied(
-                "this form belongs to another session",
+                "this form belongs to another sign-in session of the console",
                 recovery="reload the page and try again",
             )
         return form

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from functools import cache
+from importlib.resources import files
 from itertools import islice, pairwise
 from typing import Final
 from unicodedata import category, normalize
@@ -118,6 +120,16 @@ _PLURAL: Final = re.compile(r"(?<=\w[^\We])aux$")
 CHINESE_GRAMMAR: Final = "的了是我你您他她它们們这這那哪么麼什怎吗嗎呢吧啊呀把被给給跟和与與或就都也还還很不没沒个個里裡之请請问問谁誰为為说說讲講多少几幾"
 """Chinese words of one character that are grammar; other words stand between them."""
 _IDEOGRAPHS: Final = regex.compile(rf"(?V1)[\p{{Han}}--[{CHINESE_GRAMMAR}]]+")
+
+WORDS_FILE: Final = "common_words.txt"
+"""Lines of a language, a colon and words, with no diacritics."""
+
+_ANY_KANA: Final = re.compile(r"[\u3040-\u30ff]")
+_LATIN_WORD: Final = re.compile(r"[a-z]+")
+_JAPANESE_PAIR: Final = re.compile(r"[\u3041-\u309f]|.[はがをにでともの]|.?[何誰言]")
+_ONE_CHARACTER: Final = re.compile(r"[\u2e80-\U0010ffff]\Z")
+_CHINESE_PAIR: Final = re.compile(rf".?[{CHINESE_GRAMMAR}]|[时時]候")
+"""Pairs of characters that are grammar, or across the border of two words."""
 
 _MONTH_NAMES: Final = """
     january januar janvier enero; february februar fevrier febrero; march marz mars marzo; april avril abril;
@@ -285,6 +297,35 @@ def query_terms(text: str) -> list[str]:
     )
 
 
+def uncommon_terms(question: str, every: Sequence[str] | None = None) -> list[str]:
+    """Return the terms of a question that are not common words of its language, or else all.
+
+    A memory in several languages has few messages in one of them, so that its common words seem
+    rare there. `every` are all of its terms, where they are known."""
+    found = list(query_terms(question) if every is None else every)
+    text = normalized_text(question)
+    words = set(_LATIN_WORD.findall(text))
+    _, common = max(_languages(), key=lambda language: len(words & language[0]))
+    pairs = _JAPANESE_PAIR if _ANY_KANA.search(text) else _CHINESE_PAIR
+    return [term for term in found if term not in common and not pairs.match(term)] or found
+
+
+def content_terms(question: str, uncommon: Sequence[str] | None = None) -> list[str]:
+    """Return the uncommon terms of a question, those of one character only where all are.
+
+    `uncommon` are its uncommon terms, where they are known."""
+    found = list(uncommon_terms(question) if uncommon is None else uncommon)
+    return [term for term in found if not _ONE_CHARACTER.match(term)] or found
+
+
+@cache
+def _languages() -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Return for each language its common words, and the terms that these are indexed by."""
+    content = files("memsvc.core").joinpath(WORDS_FILE).read_text(encoding="utf-8")
+    found = [frozenset(line.split()[1:]) for line in content.splitlines()]
+    return [(words, frozenset(term for word in words for term in terms(word))) for words in found]
+
+
 def is_stop_word(word: str) -> bool:
     """Return whether a word carries no content, in any case and with its diacritics.
 
@@ -395,7 +436,8 @@ def _terms(text_normalized: str, *, asks: bool) -> Iterator[str]:
         if match["unspaced"] is None:
             for part in _parts(word):
                 if part not in STOP_WORDS:
-                    yield _stem(_truncate(_BASE_BY_VARIANT.get(part, part)))
+                    base = _truncate(_BASE_BY_VARIANT.get(part, part))
+                    yield _stem(base) or base  # nothing is left of a tatweel alone
         else:
             yield from _single_characters(word, asks=asks)
             for first, second in pairwise(word):

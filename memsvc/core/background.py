@@ -131,6 +131,8 @@ LOOP_CHARS_MAX: Final = 4000
 """Texts up to this length are processed on the event loop, longer ones in a thread."""
 SLICE_CHARS: Final = 16_000
 """Characters after which a computation over many texts yields the thread to others."""
+ROUNDS: Final = 3
+"""Rounds of the event loop for which a computation lets others go first."""
 COUNT_THREAD_LIMIT: Final = 2
 DELAY_INTERVAL_S: Final = 0.2
 
@@ -180,9 +182,13 @@ async def map_in_thread(texts: Sequence[str], function: Callable[[str], T]) -> l
 
 
 async def others_first(chars: int) -> None:
-    """Let others have the event loop, after a computation with this many characters on it."""
+    """Let others have the event loop, after a computation with this many characters on it.
+
+    A timer or a socket wakes a task in the first round of the loop; the task runs in the second.
+    If the computation went on before that, the task would have to wait for its next part, too."""
     if chars > SLICE_CHARS:
-        await asyncio.sleep(0)
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
 
 
 async def run_in_count_thread(

@@ -152,7 +152,8 @@ class InDoubtError(MemsvcError):
         super().__init__(
             Code.UNAVAILABLE,
             message,
-            recovery="the call may have succeeded: check first, and repeat it only if it did not",
+            recovery="the call may have succeeded: first check whether it did, and repeat the"
+            " call only if it did not",
             details={"retryable": False},
         )
 

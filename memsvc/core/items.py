@@ -59,7 +59,7 @@ class ReadItem:
             content,
             hash_of_content(content),
             role,
-            text_of(item),
+            "\n".join([*parts, *_output_texts(item)]),
             speaker_of(item),
             message_at(item),
             role == "user" and len(parts) == 1 and is_memory_block(parts[0]),
@@ -165,13 +165,13 @@ def is_empty_message(item: Item) -> bool:
 
 def _check_plain(item: Item, where: str) -> None:
     if not _has_max_depth(item, LEVELS_MAX):
-        raise invalid(f"{where} is limited to {LEVELS_MAX} nested levels")
+        raise invalid(f"{where} has more than {LEVELS_MAX} nested levels")
     try:
         canonical(item)
     except orjson.JSONEncodeError as error:
         raise invalid(
-            f"{where} cannot be stored as JSON: it has an integer over 64 bits, or text that"
-            " is not Unicode"
+            f"{where} cannot be stored as JSON: it contains an integer larger than 64 bits,"
+            " or text that is not Unicode"
         ) from error
 
 
@@ -214,17 +214,18 @@ def text_parts(item: Item) -> list[str]:
 
 def text_of(item: Item) -> str:
     """Return the readable text of the item: its message text, or the output of a call; else ""."""
-    parts = text_parts(item)
+    return "\n".join([*text_parts(item), *_output_texts(item)])
+
+
+def _output_texts(item: Item) -> list[str]:
     output = item.get("output")
     if isinstance(output, str):
-        parts.append(output)
-    elif isinstance(output, list):
-        parts += [
-            part["text"]
-            for part in output
-            if isinstance(part, dict) and isinstance(part.get("text"), str)
-        ]
-    return "\n".join(parts)
+        return [output]
+    return [
+        part["text"]
+        for part in (output if isinstance(output, list) else ())
+        if isinstance(part, dict) and isinstance(part.get("text"), str)
+    ]
 
 
 def counted_parts(item: Item) -> tuple[list[str], int]:

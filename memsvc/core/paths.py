@@ -11,6 +11,8 @@ SESSIONS_ROOT, USERS_ROOT = "/memory", "/whiteboard"
 """Directories of which each session, and each user, has one."""
 KEPT_ROOTS = (SESSIONS_ROOT, USERS_ROOT, "/notebook")
 """Roots of the files that the memory keeps itself: callers may read there but not write."""
+_KEPT_DIRECTORIES = tuple(f"{root}/" for root in KEPT_ROOTS)
+_NO_SEGMENTS = frozenset({"", ".", ".."})
 IDENTIFIER_BYTES_MAX = 128
 ROOT = ""
 
@@ -33,7 +35,7 @@ def prefix_range(prefix: str) -> tuple[str, str]:
 
 def is_kept(path: str) -> bool:
     """Return whether a path belongs to the memory's own files."""
-    return any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS)
+    return path in KEPT_ROOTS or path.startswith(_KEPT_DIRECTORIES)
 
 
 def check_path(path: str) -> str:
@@ -51,8 +53,8 @@ def check_path(path: str) -> str:
         raise invalid_path(f"path is longer than {bytes_max} bytes")
     if not path.startswith("/") or path.endswith("/"):
         raise invalid_path("path must start with / and must not end with /")
-    if any(segment in ("", ".", "..") for segment in path[1:].split("/")):
-        raise invalid_path("path must not have empty, . or .. segments")
+    if not _NO_SEGMENTS.isdisjoint(path[1:].split("/")):
+        raise invalid_path("a part of a path between two slashes must not be empty, . or ..")
     return path
 
 

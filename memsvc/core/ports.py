@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -10,6 +10,9 @@ from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
 
 Output = TypeVar("Output", bound=BaseModel)
+Head = Literal["memory", "change"]
+"""A judgement of a vector: whether a question is about what the user said before, and whether a
+message says that something is no longer as it was."""
 
 
 class Clock(Protocol):
@@ -54,8 +57,14 @@ class Embedder(Protocol):
         """Return a vector for each text that is stored."""
         ...
 
-    def asks_memory(self, vector: Sequence[float]) -> float | None:
-        """Return the log-odds that a question is about what the user told before, if known."""
+    def log_odds(self, head: Head, vector: Sequence[float]) -> float | None:
+        """Return the log-odds that a text of this vector is what a head judges, if known."""
+        ...
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        """Return a query's vector without what is common to all queries, for ordering texts.
+
+        The vector itself where that is not known."""
         ...
 
     async def embed_question(self, text: str) -> list[float]:

@@ -1,25 +1,22 @@
 """Ranking of index entries: BM25, embeddings, context, days, times, speakers."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
-from datetime import date, datetime
-from functools import cache
-from importlib.resources import files
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from math import log1p, sqrt
-from operator import itemgetter
+from operator import attrgetter
 from statistics import median
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from memsvc.core.analysis import (
-    CHINESE_GRAMMAR,
     NamedDate,
-    normalized_text,
+    content_terms,
     other_terms,
     parse_date_names,
     query_terms,
     terms,
+    uncommon_terms,
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.time_references import FIRST, NEVER, TimeReferences
@@ -68,7 +65,7 @@ def merge_scores(
     so that recall without an embedder keeps its order. Values that are not finite, and negative
     ones, count as 0."""
     if not 0 <= cosine_weight <= 1:
-        raise ValueError(f"a weight is between 0 and 1, not {cosine_weight}")
+        raise ValueError(f"a ranking weight must be between 0 and 1, not {cosine_weight}")
     words = _normalize(bm25, max(map(_finite, bm25.values()), default=0.0))
     distance_by_key, distance_max = floor_distance(cosine)
     cosine_scores = _normalize(distance_by_key, distance_max)
@@ -155,39 +152,6 @@ def length_factor(length: float) -> float:
     return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))
 
 
-WORDS_FILE: Final = "common_words.txt"
-"""Lines of a language, a colon and words, with no diacritics."""
-
-_WORD: Final = re.compile(r"[a-z]+")
-_KANA: Final = re.compile(r"[\u3040-\u30ff]")
-_JAPANESE: Final = re.compile(r"[\u3041-\u309f]|.[はがをにでともの]|.?[何誰言]")
-_ONE_CHARACTER: Final = re.compile(r"[\u2e80-\U0010ffff]\Z")
-_CHINESE: Final = re.compile(rf".?[{CHINESE_GRAMMAR}]")
-"""Pairs of characters that are grammar, or across the border of two words."""
-
-
-def content_terms(question: str) -> list[str]:
-    """Return the terms of a question that are not common words of its language.
-
-    Of words of one character only where there are no others. All of its terms where each of them
-    is common."""
-    text = normalized_text(question)
-    words = set(_WORD.findall(text))
-    _, common = max(_languages(), key=lambda language: len(words & language[0]))
-    pairs = _JAPANESE if _KANA.search(text) else _CHINESE
-    found = query_terms(question)
-    content = [term for term in found if term not in common and not pairs.match(term)]
-    return [term for term in content if not _ONE_CHARACTER.match(term)] or content or found
-
-
-@cache
-def _languages() -> list[tuple[frozenset[str], frozenset[str]]]:
-    """Return the common words of each language, and their terms."""
-    content = files("memsvc.core").joinpath(WORDS_FILE).read_text(encoding="utf-8")
-    found = [frozenset(line.split()[1:]) for line in content.splitlines()]
-    return [(words, frozenset(term for word in words for term in terms(word))) for words in found]
-
-
 _Context = dict[str, tuple[float, float]]
 """By term: the score that reaches an entry from its neighbours, and the weight of the path."""
 
@@ -197,48 +161,18 @@ BACKGROUND_ENTRIES: Final = 200
 """Virtual entries added to an index for the idf of the floor, so that a tiny index can answer."""
 
 
-def read_question(
-    text: str,
-    entry_count: int,
-    counts_by_term: Mapping[str, int],
-    when: TimeReferences = NEVER,
-    *,
-    counts_unknown: bool = True,
-    unrelated: float | None = None,
-) -> "Question":
-    """Return a question with the idf of its terms in an index.
-
-    Common words count neither for nor against relevance; terms without a count, which are new to
-    the index, count against it if `counts_unknown`. Another spelling counts in place of a word that
-    is new to the index, else not."""
-    idf = {
-        term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
-        for term in query_terms(text)
-    }
-    asked = {
-        term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
-        for term in content_terms(text)
-    }
-    for word, other in other_terms(text):
-        replaces = word in asked and not counts_by_term.get(word) and other in counts_by_term
-        asked[other] = idf.get(other, 0.0) if replaces else 0.0
-        if replaces:
-            asked[word] = 0.0
-    return Question(idf, tuple(parse_date_names(text)), when, asked, unrelated)
-
-
 def rank(
     candidates: Sequence["Candidate"], question: "Question", weights: "RankWeights"
-) -> list["Ranked"]:
-    """Return all candidates with any score, best first, later first among equals.
+) -> list["Candidate"]:
+    """Score the candidates; return those with any score, best first, later first among equals.
 
-    The parts of each add up to its score. Consecutive ids are consecutive messages; indexes are
-    distinguished by ids that are far from each other. Each best entry should come with its
+    The parts of each add up to its score. Consecutive numbers are consecutive messages; indexes are
+    distinguished by numbers that are far from each other. Each best entry should come with its
     neighbours, with no term scores where they matched nothing: an answer often repeats no word of
     its question."""
-    context_map = _context_by_entry(candidates, weights)
-    term_score = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates}
-    question_entries = {candidate.entry for candidate in candidates if candidate.is_question}
+    context_map = _context_by_number(candidates, weights)
+    term_score = {candidate.number: sum(candidate.term_scores.values()) for candidate in candidates}
+    question_numbers = {candidate.number for candidate in candidates if candidate.is_question}
     speakers_named = _speakers_named(candidates, question)
     asked = _without(question.asked_idf, speakers_named.terms) or _without(
         question.idf_by_term, speakers_named.terms
@@ -246,27 +180,21 @@ def rank(
     idf_norm = sqrt(sum(asked.values()))
     score_parts, matched_idf = [], []
     for candidate in candidates:
-        context_score, matched = _context_score(
-            candidate.term_scores, context_map[candidate.entry], asked
-        )
-        score_parts.append(
-            {"bm25": term_score[candidate.entry], "near": context_score, "answer": 0.0}
-        )
+        number = candidate.number
+        context_score, matched = _context_score(candidate.term_scores, context_map[number], asked)
+        score_parts.append({"bm25": term_score[number], "near": context_score, "answer": 0.0})
         matched_idf.append(matched)
-        if candidate.entry - 1 in question_entries:
+        if number - 1 in question_numbers:
             score_parts[-1]["answer"] = (
-                weights.answer * term_score[candidate.entry - 1] * _length_weight(candidate.length)
+                weights.answer * term_score[number - 1] * _length_weight(candidate.length)
             )
-    similarity_by_entry = _add_similarity(candidates, score_parts, weights, question.unrelated)
+    similarity = _add_similarity(candidates, score_parts, weights, question.unrelated)
     texts = [sum(parts.values()) for parts in score_parts]
-    days = [
-        candidate.message_at.date() if candidate.message_at is not None else None
-        for candidate in candidates
-    ]
+    days = [candidate.day for candidate in candidates]
     shares = _day_shares(
         candidates,
         days,
-        texts if similarity_by_entry else [term_score[entry.entry] for entry in candidates],
+        texts if similarity else [term_score[candidate.number] for candidate in candidates],
     )
     day_score = weights.day * max(texts, default=0.0)
     places = _places(candidates, texts) if question.when.order else {}
@@ -280,18 +208,11 @@ def rank(
             parts[name] = score * (factor - 1)
             score *= factor
         if score > 0:
-            relevance = matched / idf_norm if idf_norm else 0.0
-            ranked.append(
-                Ranked(
-                    candidate.entry,
-                    score,
-                    parts,
-                    relevance,
-                    similarity_by_entry.get(candidate.entry),
-                    day,
-                )
-            )
-    ranked.sort(key=itemgetter(1, 0), reverse=True)
+            candidate.score, candidate.parts = score, parts
+            candidate.relevance = matched / idf_norm if idf_norm else 0.0
+            candidate.similarity = similarity.get(candidate.number)
+            ranked.append(candidate)
+    ranked.sort(key=attrgetter("score", "number"), reverse=True)
     return ranked
 
 
@@ -304,11 +225,13 @@ def _without(idf_by_term: Mapping[str, float], terms: Collection[str]) -> dict[s
     return {term: idf for term, idf in idf_by_term.items() if term not in terms}
 
 
-def _context_by_entry(
+def _context_by_number(
     candidates: Sequence["Candidate"], weights: "RankWeights"
 ) -> dict[int, _Context]:
-    context_map: dict[int, _Context] = {candidate.entry: {} for candidate in candidates}
-    length_weights = {candidate.entry: _length_weight(candidate.length) for candidate in candidates}
+    context_map: dict[int, _Context] = {candidate.number: {} for candidate in candidates}
+    length_weights = {
+        candidate.number: _length_weight(candidate.length) for candidate in candidates
+    }
     steps = [
         (sign * distance, weights.context * weights.context_decay ** (distance - 1))
         for distance in range(1, weights.context_steps + 1)
@@ -318,12 +241,13 @@ def _context_by_entry(
         scores = source.term_scores
         if not scores:
             continue
-        entry, length_weight = source.entry, length_weights[source.entry]
+        number = source.number
+        length_weight = length_weights[number]
         for step, weight in steps:
-            context = context_map.get(entry + step)
+            context = context_map.get(number + step)
             if context is None:
                 continue
-            path_weight = weight * length_weights[entry + step] * length_weight
+            path_weight = weight * length_weights[number + step] * length_weight
             for term, score in scores.items():
                 known = context.get(term)
                 if known is None or path_weight * score > known[0]:
@@ -356,24 +280,30 @@ def _add_similarity(
     weights: "RankWeights",
     unrelated: float | None,
 ) -> dict[int, float]:
-    """Add the embedding similarity to each text's score, as a share of the best text.
+    """Add the similarity in meaning to each text's score, as a share of the best text.
 
-    Returns by entry how far its cosine is above that of unrelated text: of `unrelated`, or else of
+    Returns by number how far its cosine is above that of unrelated text: of `unrelated`, or else of
     the candidates' median, if they are enough to tell. Without any cosine nothing changes."""
-    cosine_by_entry = {
-        candidate.entry: candidate.cosine
+    cosines = {
+        candidate.number: candidate.cosine
         for candidate in candidates
         if candidate.cosine is not None
     }
-    distance_by_key, distance_max = floor_distance(cosine_by_entry)
+    # unrelated texts have a specific cosine of 0
+    specific = {
+        candidate.number: candidate.specific_cosine + (unrelated or 0.0)
+        for candidate in candidates
+        if candidate.specific_cosine is not None
+    }
+    distance_by_key, distance_max = floor_distance(specific)
     best = max((sum(parts.values()) for parts in score_parts), default=0.0) or 1.0
     scale = best * weights.similarity / (1 - weights.similarity) / distance_max
     for candidate, parts in zip(candidates, score_parts, strict=True):
-        if candidate.entry in distance_by_key:
-            parts["meaning"] = scale * distance_by_key[candidate.entry]
+        if candidate.number in distance_by_key:
+            parts["meaning"] = scale * distance_by_key[candidate.number]
     if unrelated is not None:
-        return {entry: cosine - unrelated for entry, cosine in cosine_by_entry.items()}
-    return distance_by_key if len(cosine_by_entry) >= FLOOR_CANDIDATES_MIN else {}
+        return {number: cosine - unrelated for number, cosine in cosines.items()}
+    return distance_by_key if len(cosines) >= FLOOR_CANDIDATES_MIN else {}
 
 
 def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[int, float]:
@@ -382,11 +312,11 @@ def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[i
     Entries that match less than half as well as the best are left out."""
     score_min = max(texts, default=0.0) / 2
     matching = sorted(
-        (candidate.message_at, candidate.entry)
+        (candidate.message_at, candidate.number)
         for candidate, text in zip(candidates, texts, strict=True)
         if text >= score_min and candidate.message_at is not None
     )
-    return {entry: at / max(1, len(matching) - 1) for at, (_, entry) in enumerate(matching)}
+    return {number: at / max(1, len(matching) - 1) for at, (_, number) in enumerate(matching)}
 
 
 def _score_modifiers(
@@ -406,8 +336,8 @@ def _score_modifiers(
         )
     if span_weight:
         result.append(("when", 1 + weights.when * span_weight))
-    if candidate.entry in places:
-        place = places[candidate.entry]
+    if candidate.number in places:
+        place = places[candidate.number]
         result.append(
             (when.order, 1 + weights.order * (1 - place if when.order == FIRST else place))
         )
@@ -507,15 +437,44 @@ class RankWeights:
 DEFAULT_WEIGHTS: Final = RankWeights()
 
 
-class Candidate(NamedTuple):
-    """An entry as the index found it: its BM25 share by question term and its length in terms.
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
-    `cosine` is its similarity to the question, None where unknown; `weight` its factor relative to
-    other indexes; `feedback` is 1 where it helped, -1 where it was wrong. `index_id` is the index
-    that keeps its order, where that matters."""
+
+class EntryPlace(NamedTuple):
+    """Entry by its index and number."""
+
+    index_id: int
+    entry: int
+
+
+Kind = Literal["profile", "fact", "insight", "chunk", "turn"]
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """An entry on its way from the search to a prompt, or to the reason why it is not shown.
+
+    The search fills what stands first: the BM25 share by question term, the length in terms;
+    `cosine`, the similarity to the question, and `specific_cosine`, that to the question without
+    what questions have in common, by which entries are ordered, None where unknown; `feedback`, 1
+    where it helped, -1 where it was wrong; the index that keeps its order. `weight` is its factor
+    relative to other indexes, and `first` the number that the first entry of its index has among
+    all candidates.
+
+    The ranking adds the score and its parts. Relevance is found / sqrt(asked): the idf of the
+    question's terms that the entry or its context has (context weighted as for the score), over the
+    root of that of all its terms, speakers' names excluded. It grows with the share that is found
+    and with the amount of the question; a question of one rare term that is found has about 2.
+    `similarity` is how far its cosine is above that of unrelated entries, None where that is not
+    known.
+
+    What is read of an item is its `text`, the `digest`, and the tokens of the whole item. `fields`
+    are as the memory block shows them; of an item they are its quoted text, and what else to say of
+    it. `tokens` is their estimated cost, and `text_ranges` are what is quoted of a longer text. A
+    passage of a file, which is no entry, has no index."""
 
     entry: int
-    term_scores: Mapping[str, float]
+    term_scores: dict[str, float]
     length: int
     speaker: str = ""
     role: str = ""
@@ -523,9 +482,102 @@ class Candidate(NamedTuple):
     is_question: bool = False
     ref: str = ""
     cosine: float | None = None
+    specific_cosine: float | None = None
     weight: float = 1.0
     feedback: int = 0
     index_id: int = 0
+    first: int = 0
+    score: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
+    relevance: float = 0.0
+    similarity: float | None = None
+    kind: Kind = "turn"
+    id: str = ""
+    session: str = ""
+    text: str = ""
+    digest: int = 0
+    item_tokens: int = 0
+    fields: dict[str, Any] = field(default_factory=dict)
+    tokens: int = 0
+    text_ranges: Sequence[tuple[int, int]] | None = None
+    reason: str = ""
+
+    @classmethod
+    def at(cls, place: EntryPlace, **fields: Any) -> Self:
+        """Return a candidate that no search found."""
+        return cls(place.entry, {}, 0, index_id=place.index_id, **fields)
+
+    @property
+    def number(self) -> int:
+        """Return its number among all candidates: those of consecutive entries are consecutive."""
+        return self.first + self.entry
+
+    @property
+    def place(self) -> EntryPlace:
+        """Return where the candidate is stored: its index and entry."""
+        return EntryPlace(self.index_id, self.entry)
+
+    @property
+    def said_at(self) -> datetime:
+        """Return the time of the message, the earliest there is where it is unknown."""
+        return self.message_at or EARLIEST
+
+    @property
+    def day(self) -> date | None:
+        """Return the date of the message, in UTC until the item is read."""
+        return self.message_at.date() if self.message_at is not None else None
+
+
+@frozen
+class QuestionTerms:
+    """A question, analysed once: its terms, those that are no common words, and its dates.
+
+    `others` are terms with one of another spelling that can stand in for each."""
+
+    text: str
+    every: Sequence[str]
+    uncommon: Sequence[str]
+    content: Sequence[str]
+    others: Sequence[tuple[str, str]]
+    date_values: tuple[NamedDate, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Analyse a question."""
+        every = query_terms(text)
+        uncommon = uncommon_terms(text, every)
+        dates = tuple(parse_date_names(text))
+        content = content_terms(text, uncommon)
+        return cls(text, every, uncommon, content, other_terms(text), dates)
+
+    def in_index(
+        self,
+        entry_count: int,
+        counts_by_term: Mapping[str, int],
+        when: TimeReferences = NEVER,
+        *,
+        counts_unknown: bool = True,
+        unrelated: float | None = None,
+    ) -> "Question":
+        """Return the question with the idf of its terms in an index.
+
+        Common words count neither for nor against relevance; terms without a count, which are new
+        to the index, count against it if `counts_unknown`. Another spelling counts in place of a
+        word that is new to the index, else not."""
+        idf = {
+            term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES)
+            for term in self.uncommon
+        }
+        asked = {
+            term: idf[term] if counts_unknown or counts_by_term.get(term) else 0.0
+            for term in self.content
+        }
+        for word, other in self.others:
+            replaces = word in asked and not counts_by_term.get(word) and other in counts_by_term
+            asked[other] = idf.get(other, 0.0) if replaces else 0.0
+            if replaces:
+                asked[word] = 0.0
+        return Question(idf, self.date_values, when, asked, unrelated)
 
 
 @frozen
@@ -540,24 +592,6 @@ class Question:
     when: TimeReferences = NEVER
     asked_idf: Mapping[str, float] = field(default_factory=dict)
     unrelated: float | None = None
-
-
-class Ranked(NamedTuple):
-    """An entry with its score and the parts of it.
-
-    Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context
-    has (context weighted as for the score), over the root of that of all its terms, speakers' names
-    excluded. It grows with the share that is found and with the amount of the question; a question
-    of one rare term that is found has about 2. `similarity` is how far its cosine is above that of
-    unrelated entries, None where that is not known. `day` is the date of the message,
-    in UTC."""
-
-    entry: int
-    score: float
-    parts: Mapping[str, float]
-    relevance: float
-    similarity: float | None = None
-    day: date | None = None
 
 
 @frozen

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from memsvc.core.question_kinds import QuestionKind
-from memsvc.core.ranking import Ranked
+from memsvc.core.ranking import Candidate
 
 FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
@@ -42,7 +42,7 @@ OTHER_DAYS_SHARE: Final = 0.4
 class Confidence(NamedTuple):
     """Evidence that the best of a ranking is an answer; every number is free of scale.
 
-    - `relevance`: how much of the question one entry with its context covers (see Ranked), the
+    - `relevance`: how much of the question one entry with its context covers (see Candidate), the
     maximum.
     - `prominence`: how many standard deviations the best score is above the mean of the bulk, which
     is all but the best ten. A question that memory answers has one or a few entries where its words
@@ -87,7 +87,7 @@ class Confidence(NamedTuple):
 
 
 def confidence(
-    ranked: Sequence[Ranked], kind: QuestionKind, asks: float | None = None
+    ranked: Sequence[Candidate], kind: QuestionKind, asks: float | None = None
 ) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
     relevance = max(map(attrgetter("relevance"), ranked), default=0.0)
@@ -103,7 +103,7 @@ def confidence(
     return Confidence(relevance, outlier, similarity, kind, asks)
 
 
-def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
+def order_by_days(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
     """Yield a ranking in display order: the best, the best of some other days, then the rest.
 
     Answers that combine several days are seldom among the best of one."""
@@ -111,7 +111,7 @@ def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
     best = list(islice(rest, TOP_RESULT_COUNT))
     yield from best
     days = {entry.day for entry in best}
-    passed: list[Ranked] = []
+    passed: list[Candidate] = []
     day_count = 0
     for entry in rest:
         if entry.day in days:

@@ -43,7 +43,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:
-            raise ValueError(f"a tenant has {TENANT_BYTES} bytes, not {len(self.tenant)}")
+            raise ValueError(f"a tenant id must have {TENANT_BYTES} bytes, not {len(self.tenant)}")
 
     def digest(self, *words: str, size: int) -> bytes:
         """Return a hash of so many bytes over the scope and words, which reveals neither."""

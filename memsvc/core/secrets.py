@@ -138,15 +138,17 @@ Value = TypeVar("Value")
 
 
 class PolicyOptions(Options):
-    """Policies for stored content, for all projects or individual ones."""
+    """Policies for stored content, for all projects or for individual projects."""
 
     secrets: SecretPolicy = Field(
         "keep",
-        description="passwords, keys, tokens and card numbers in written text: keep them, mask them"
-        " before storing, or refuse the call (SECRET_REFUSED)",
+        description="what to do with passwords, keys, tokens and card numbers in written text: keep"
+        " them (keep), mask them before storing (mask), or refuse the call with"
+        " SECRET_REFUSED (refuse)",
     )
     secrets_by_project: Annotated[
-        tuple[str, ...], Field(description="projects with another policy, as PROJECT=mask")
+        tuple[str, ...],
+        Field(description="projects that have their own policy, each as PROJECT=POLICY"),
     ] = ()
 
     @field_validator("secrets_by_project")
@@ -181,7 +183,7 @@ def secret_refused() -> MemsvcError:
         Code.SECRET_REFUSED,
         "the text appears to contain a password, key, token or card number, and the"
         " server's policy is not to store them",
-        recovery="remove the secret and send it again",
+        recovery="remove the secret and send the text again",
     )
 
 

@@ -56,7 +56,7 @@ class TarReader:
 
         The previous one must be read completely first."""
         if self._left_bytes:
-            raise ValueError("the member before was not taken whole")
+            raise ValueError("the previous file in the archive was not read to its end")
         if self._read_exact(self._padding_bytes).strip(b"\0"):
             _fail("unexpected data between two members")
         self._padding_bytes = 0

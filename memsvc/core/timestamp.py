@@ -43,11 +43,11 @@ def read_time(value: Any) -> datetime:
             return _read_text(text)
         value = float(text)
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError("not a time")
+        raise ValueError("must be a time")
     if int(value) in _MILLISECONDS:
         value /= 1000
     elif int(value) not in _SECONDS:
-        raise ValueError("not seconds or milliseconds since 1970")
+        raise ValueError("must be seconds or milliseconds since 1970")
     return datetime.fromtimestamp(value, UTC)
 
 

@@ -151,7 +151,7 @@ class Arguments(BaseModel):
 
     project: str = Field(
         DEFAULT_PROJECT,
-        description="separate memory",
+        description="project name",
     )
     plugin: SkipJsonSchema[str] = "auto"
 
@@ -182,7 +182,7 @@ class Arguments(BaseModel):
 class AllProjectsArguments(Arguments):
     """Arguments of a tool that covers all projects unless one is named."""
 
-    project: str = Field(ALL_PROJECTS, description="the project; `*`: all projects of the key")
+    project: str = Field(ALL_PROJECTS, description="project, or `*` for all your projects")
 
     @field_validator("project")
     @classmethod
@@ -205,7 +205,7 @@ class NamedProjectArguments(Arguments):
 class TenantArguments(Arguments):
     """Arguments of a tool over a tenant, whatever project is named."""
 
-    project: str = Field(ALL_PROJECTS, description="ignored")
+    project: str = Field(ALL_PROJECTS, description="ignored by this tool")
 
     @field_validator("project")
     @classmethod
@@ -220,7 +220,7 @@ class ComposedArguments(AllProjectsArguments):
 
     project: str = Field(
         ALL_PROJECTS,
-        description="only for the log",
+        description="project to log under",
     )
 
 

@@ -41,8 +41,8 @@ def absolute_url(value: str) -> str:
         and not parts.fragment
     ):
         raise ValueError(
-            "must be an absolute URL such as https://api.example.com/v1, without user, query or"
-            " fragment"
+            "must be an absolute URL such as https://api.example.com/v1, without a user"
+            " name, query or fragment"
         )
     return value.rstrip("/")
 

@@ -1,4 +1,4 @@
-"""Concurrency limits of calls: slots shared by tenants, a short wait, and a quick refusal."""
+"""Limits on calls that run at once: slots shared by tenants, a short wait, a quick refusal."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ Lane = Literal["short", "model", "composed", "administration", "upload", "body"]
 
 
 class CapacityError(LimitError):
-    """Too many calls for the capacity."""
+    """The process has no capacity left for this call."""
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class CapacityError(LimitError):
 
 
 class Slots:
-    """Slots of one kind of call. A free one goes to the waiting tenants in turn."""
+    """Slots for one kind of call. A slot that becomes free goes to the waiting tenants in turn."""
 
     def __init__(
         self, lane: Lane, capacity: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1
@@ -76,7 +76,10 @@ class Slots:
 
     @asynccontextmanager
     async def hold(self, tenant: bytes) -> AsyncIterator[None]:
-        """Hold a slot; RESOURCE_BUSY without one in time, at once when too many wait already."""
+        """Hold a slot for the block.
+
+        Raises RESOURCE_BUSY if none becomes free in time, and at once if too many calls already
+        wait."""
         await self.acquire(tenant)
         try:
             yield
@@ -84,7 +87,9 @@ class Slots:
             self.release(tenant)
 
     async def acquire(self, tenant: bytes) -> None:
-        """Take a slot, which must be given back in any case; RESOURCE_BUSY as above."""
+        """Take a slot, which the caller must release in any case.
+
+        Raises RESOURCE_BUSY as `hold` does."""
         if self._semaphore.try_acquire(tenant):
             # nobody waited since then, so the time says nothing about the pace
             self._returned_at = None
@@ -95,7 +100,7 @@ class Slots:
         await self._wait(tenant)
 
     def rejection(self, tenant: bytes) -> LimitError | None:
-        """Return the error if a call would be refused at once."""
+        """Return the error with which a call would be refused at once, or None."""
         if self._semaphore.available(tenant):
             return None
         if (
@@ -110,10 +115,9 @@ class Slots:
         return self._capacity_error("pace", expected_s) if expected_s > self._wait_s else None
 
     def release(self, tenant: bytes) -> None:
-        """Give a slot back, to the next tenant in turn.
+        """Release a slot, which goes to the next tenant in turn.
 
-        How long it took until another came back is recorded while calls wait for one.
-        """
+        While calls wait, the time until the next release is recorded."""
         now = perf_counter()
         if self._returned_at is not None:
             self._interval_s += INTERVAL_WEIGHT * (now - self._returned_at - self._interval_s)
@@ -166,49 +170,69 @@ for one, or it ran too long.
 
 
 class SlotOptions(Options):
-    """Calls that run at once in one process.
+    """Limits of the calls that one process runs at once.
 
-    More calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY. One tenant
-    gets at most three quarters of each number. When several tenants call and a fifth of `calls_max`
-    run, only a tenant without running calls may start another."""
+    Each running call holds a slot. Further calls wait for a free slot, and tenants take turns;
+    calls that wait too long are refused with RESOURCE_BUSY. One tenant gets at most three quarters
+    of each limit. When several tenants make calls and a fifth of `calls_max` are running, only a
+    tenant without running calls may start another."""
 
     calls_max: int = Field(
-        0, ge=0, description="calls that run at once; 0: twice database.pool_max"
+        0,
+        ge=0,
+        description="maximum number of calls that run at once; 0 means twice database.pool_max",
     )
     model_calls_max: int = Field(
         100,
         ge=1,
-        description="calls waiting for a model, which use slots of their own",
+        description="maximum number of concurrent calls of tools that use a model; these calls do"
+        " not count towards calls_max",
     )
     composed_calls_max: int = Field(
-        50, ge=1, description="calls of mcp_pipe and find_tool, in addition to their steps"
+        50,
+        ge=1,
+        description="maximum number of mcp_pipe and find_tool calls that run at once; the calls"
+        " that they make are counted separately",
     )
     administration_max: int = Field(
         20,
         ge=1,
-        description="administrative calls, which may take long, such as archive transfers",
+        description="maximum number of administrative calls that run at once; such calls, for"
+        " example archive transfers, may take long",
     )
-    uploads_max: int = Field(16, ge=1, description="uploads at once; each keeps its file in memory")
+    uploads_max: int = Field(
+        16,
+        ge=1,
+        description="maximum number of uploads at once; each uploaded file is held in memory",
+    )
     bodies_max: int = Field(
-        200, ge=1, description="requests at once whose bodies are still being received"
+        200,
+        ge=1,
+        description="maximum number of requests whose bodies are being received at once; further"
+        " requests are refused",
     )
-    waiting_max: int = Field(300, ge=0, description="calls of each kind that may wait for a slot")
+    waiting_max: int = Field(
+        300,
+        ge=0,
+        description="maximum number of calls of each kind that may wait for a free slot; further"
+        " calls are refused",
+    )
     wait_ms: int = Field(
         800,
         ge=1,
-        description="how long a call waits for a slot; a call that is expected to wait longer is"
-        " refused",
+        description="how long a call may wait for a free slot before it is refused; a call that is"
+        " expected to wait longer is refused at once",
     )
     call_s: float = Field(
         120.0,
         gt=0,
-        description="time limit of a call, except for administration and pipelines; the call is"
-        " then rolled back",
+        description="time limit of a call, after which it is rolled back; administrative calls and"
+        " pipelines are exempt",
     )
 
 
 class Admission:
-    """Limits between a parsed call and its tool: rates, concurrent calls, slots and time."""
+    """Limits that a call passes before its tool runs: rates, concurrent calls, slots and time."""
 
     def __init__(
         self, options: SlotOptions, rates: RateLimits, meter: Meter, *, connections_max: int
@@ -230,11 +254,10 @@ class Admission:
         self._slots["body"] = Slots("body", options.bodies_max, meter)
 
     async def delay_rejection(self, started: float) -> None:
-        """Wait before a refusal is answered, where many are.
+        """Wait before a refusal is sent, if there are many refusals.
 
-        Clients that retry at once would otherwise be refused so often that hardly any CPU time were
-        left for running calls. `started`: when the call came, by `perf_counter`.
-        """
+        Clients that retry at once would otherwise be refused so often that hardly any CPU time was
+        left for running calls. `started` is the time at which the call came, by `perf_counter`."""
         now = perf_counter()
         wait_s = REJECTION_RATE.wait_s(self._reject_until, now)
         self._reject_until = min(
@@ -244,11 +267,10 @@ class Admission:
             await asyncio.sleep(max(0.0, min(wait_s, started + REJECT_S_MAX - now)))
 
     async def rejection(self, caller: Caller, tool: Tool) -> LimitError | None:
-        """Return the error that would refuse this call at once, while refusals are frequent.
+        """Return the error that would refuse this call at once while refusals are frequent.
 
-        Then further calls are not parsed: parsing a call costs several times as much as refusing
-        it. What finds no slot counts as a call all the same.
-        """
+        Further calls are then not parsed, since parsing a call costs several times as much as
+        refusing it. A call that finds no slot still counts as a call."""
         started = perf_counter()
         if REJECTION_RATE.wait_s(self._reject_until, started) <= 0:
             return None
@@ -267,12 +289,11 @@ class Admission:
     async def running(
         self, caller: Caller, tool: Tool, *, uploads: bool = False
     ) -> AsyncIterator[None]:
-        """Hold a slot while a call of the tool runs, which counts as one under way.
+        """Hold a slot while a call of the tool runs, and count the call as running.
 
-        RATE_LIMITED when the key or its tenant has too many, RESOURCE_BUSY when there is no slot,
-        or when the call runs too long, in which case it is cancelled. `uploads`: it reads the body
-        of its request.
-        """
+        Raises RATE_LIMITED if the key or its tenant has too many calls, and RESOURCE_BUSY if there
+        is no slot or the call runs too long, in which case it is cancelled. `uploads`: the call
+        reads the body of its request."""
         lane = lane_of(tool, uploads=uploads)
         slots = self._slots[lane]
         self.rates.begin(caller)
@@ -305,7 +326,7 @@ class Admission:
 
     @property
     def bodies(self) -> Slots:
-        """Slots for request bodies in transfer."""
+        """Slots for request bodies that are being received."""
         return self._slots["body"]
 
 

@@ -1,4 +1,4 @@
-"""Authentication: the caller of a request's key or token, and 401 for all others."""
+"""Authentication: the caller of a request's key or token, and 401 if there is none."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class OpenStream:
 
 
 class OpenStreams:
-    """Open streams of this process, checked when a key changes, and periodically."""
+    """Open streams of this process, which are checked when a key changes, and periodically."""
 
     def __init__(self, find_all: CallerLookup, interval_s: float) -> None:
         self._find_all = find_all
@@ -74,7 +74,7 @@ class OpenStreams:
         self._check_now = asyncio.Event()
 
     def check(self) -> None:
-        """Check them now."""
+        """Check all streams now."""
         self._check_now.set()
 
     @contextmanager
@@ -87,7 +87,7 @@ class OpenStreams:
             self._streams.discard(stream)
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Check them in the background."""
+        """Check the streams in the background."""
         return in_background(self._check_loop())
 
     async def _check_loop(self) -> None:
@@ -102,7 +102,9 @@ class OpenStreams:
         try:
             current = await self._find_all(sorted({stream.text for stream in streams}))
         except MemsvcError as error:
-            log.debug("the credentials of open streams could not be checked", code=error.code.value)
+            log.debug(
+                "the keys or tokens of open streams could not be checked", code=error.code.value
+            )
             return
         for stream in streams:
             if current[stream.text] != stream.caller:
@@ -119,33 +121,36 @@ class AuthOptions(Options):
 
     mode: Literal["", "listed", "open"] = Field(
         "",
-        description="listed, or empty: only keys that were created; open: every key opens a tenant"
-        " of its own",
+        description="listed or empty: only keys that were created in memsvc are valid; open: every"
+        " key is valid and has its own tenant",
     )
     trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
         (),
-        description="networks of proxies (CIDR) that may report the client's address in"
+        description="networks of trusted proxies (CIDR) that may report the client's address in"
         " X-Forwarded-For or Forwarded",
     )
     key_in_query: bool = Field(
-        False, description="also accept the key in the query, as APIKEY, apikey or api_key"
+        False, description="also accept the key in the URL query, as APIKEY, apikey or api_key"
     )
-    key_chars_max: int = Field(512, ge=16, le=8192, description="maximum length of a key")
+    key_chars_max: int = Field(
+        512, ge=16, le=8192, description="maximum length of a key, in characters"
+    )
     cache_s: float = Field(
         5.0,
         ge=0,
         le=300,
-        description="how long a valid key is cached; a revoked key may work this long",
+        description="how long a valid key is cached; a key may still work this long after it is"
+        " revoked",
     )
-    cache_keys_max: int = Field(4096, ge=1, description="number of cached keys")
+    cache_keys_max: int = Field(4096, ge=1, description="maximum number of keys in the cache")
     failures_a_minute: int = Field(
         60,
         ge=0,
-        description="invalid keys that one address may try per minute; valid keys are not affected;"
-        " 0: unlimited",
+        description="number of invalid keys that one client address may try per minute; valid keys"
+        " are not affected; 0: unlimited",
     )
     last_used_every_s: float = Field(
-        30.0, gt=0, description="interval at which the last use of keys is written"
+        30.0, gt=0, description="interval at which the time of last use of each key is stored"
     )
     oauth: OAuthOptions = Field(
         OAuthOptions(), description="OAuth 2.1 access tokens, accepted in addition to keys"
@@ -155,10 +160,9 @@ class AuthOptions(Options):
 class Authenticator:
     """Resolves keys to callers.
 
-    Keys are looked up by their SHA-256, so no comparison sees a byte of a key. Where tokens are
-    accepted, text that looks like one is never taken for a key. `key_file` is where users of this
-    machine find the key of an embedded data folder.
-    """
+    Keys are looked up by their SHA-256, so no comparison depends on the bytes of a key. If tokens
+    are accepted, a text that looks like a token is never treated as a key. `key_file` is where
+    users of this machine find the key of an embedded data folder."""
 
     def __init__(
         self,
@@ -189,10 +193,9 @@ class Authenticator:
         self._uses: dict[UUID, datetime] = {}
 
     async def resolve(self, text: str) -> Caller | None:
-        """Return the caller of this key; None for a key that opens nothing.
+        """Return the caller of this key, or None if the key is not valid.
 
-        UNAVAILABLE when the look-up fails.
-        """
+        Raises UNAVAILABLE if the look-up fails."""
         if not self._can_be_key(text):
             return None
         key_hash = keys.hash_key(text)
@@ -204,28 +207,28 @@ class Authenticator:
                 await self._remember_tenant(key_hash)
             finally:
                 self._new_tenants.discard(key_hash)
-        caller = self._caller(key_hash, key)
+        now = self._clock.now()
+        caller = self._caller(key_hash, key, now)
         if caller is not None and caller.key_id is not None:
-            self._uses[caller.key_id] = self._clock.now()
+            self._uses[caller.key_id] = now
         return caller
 
     async def caller_of_hash(self, key_hash: bytes) -> Caller | None:
-        """Return the caller of the key with this hash, which was presented before.
+        """Return the caller of the key with this hash, or None.
 
-        UNAVAILABLE when the look-up fails.
-        """
-        return self._caller(key_hash, await self._key_cache.find(key_hash))
+        Raises UNAVAILABLE if the look-up fails."""
+        return self._caller(key_hash, await self._key_cache.find(key_hash), self._clock.now())
 
     async def caller(self, scope: Scope) -> Caller | None:
-        """Return the caller of a request's key or token, if it has one.
+        """Return the caller of a request's key or token, or None.
 
-        UNAVAILABLE when the look-up fails, PERMISSION_DENIED for a valid token with too few scopes.
-        """
+        Raises UNAVAILABLE if the look-up fails, and PERMISSION_DENIED for a valid token with too
+        few scopes."""
         received = self.received(scope)
         return None if received is None else await self.caller_of(received)
 
     def received(self, scope: Scope) -> Credentials | None:
-        """Return the credentials of a request, if it has any."""
+        """Return the credentials of a request, or None."""
         return credentials(
             state_of(scope).headers, scope["query_string"], key_in_query=self.options.key_in_query
         )
@@ -242,10 +245,10 @@ class Authenticator:
         return caller
 
     async def authenticate_request(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
-        """Return the caller of a request, with what its headers say of all of its calls.
+        """Return the caller of a request, with what its headers name.
 
-        Raises as `authenticate`, and INVALID_ARGUMENT or INVALID_PATH for a header of no name.
-        """
+        Raises as `authenticate` does, and INVALID_ARGUMENT or INVALID_PATH for an invalid name in a
+        header."""
         received = credentials(
             headers, scope["query_string"], key_in_query=self.options.key_in_query
         )
@@ -257,11 +260,11 @@ class Authenticator:
         return _connected(caller, scope["headers"])
 
     async def authenticate(self, scope: Scope, received: Credentials) -> Caller:
-        """Return the caller of a request with these credentials, at whichever entrance.
+        """Return the caller of a request with these credentials, over any interface.
 
-        PERMISSION_DENIED where they open nothing, RATE_LIMITED instead for an address with too many
-        such keys. A valid key is never refused for others from its address: it is looked up first.
-        """
+        Raises PERMISSION_DENIED for invalid credentials, or RATE_LIMITED if the address has sent
+        too many of them. Since a valid key is looked up first, it is never refused because of other
+        keys from its address."""
         caller = await self.caller_of(received)
         if caller is not None:
             return caller
@@ -287,9 +290,9 @@ class Authenticator:
 
     @contextmanager
     def watch_validity(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
-        """Call `end`, once, when the request's key or token is no longer valid for its caller.
+        """Call `end` once, when the request's credentials are no longer valid for the caller.
 
-        At once where a change of the key is announced, otherwise within `auth.cache_s`.
+        This happens at once if a change of the key is announced, otherwise within `auth.cache_s`.
         """
         received = self.received(scope)
         if received is None:
@@ -301,8 +304,9 @@ class Authenticator:
         tokens = set(filter(self._is_token, texts))
         hash_by_text = {text: keys.hash_key(text) for text in texts if text not in tokens}
         found = await self._key_cache.refresh(hash_by_text.values()) if hash_by_text else {}
+        now = self._clock.now()
         by_text = {
-            text: self._caller(key_hash, found.get(key_hash))
+            text: self._caller(key_hash, found.get(key_hash), now)
             for text, key_hash in hash_by_text.items()
         }
         if self._tokens is not None:
@@ -316,10 +320,10 @@ class Authenticator:
     def _is_token(self, text: str) -> bool:
         return self._tokens is not None and is_token(text)
 
-    def _caller(self, key_hash: bytes, api_key: keys.ApiKey | None) -> Caller | None:
+    def _caller(self, key_hash: bytes, api_key: keys.ApiKey | None, now: datetime) -> Caller | None:
         if api_key is None:
             return Caller(tenant=key_hash, key_label=OPEN_LABEL) if self._is_open else None
-        if not api_key.is_valid(self._clock.now()):
+        if not api_key.is_valid(now):
             return None
         return Caller(
             tenant=api_key.tenant,
@@ -335,16 +339,20 @@ class Authenticator:
 
     async def _remember_tenant(self, tenant: bytes) -> None:
         if await keys.remember_tenant(self._database, tenant, self._clock.now()):
-            log.warning("a new key created a tenant (open mode)")
+            log.warning(
+                "an unknown key was used, and a tenant was created for it (auth.mode is open)"
+            )
 
     async def write_last_used(self) -> None:
-        """Write the last uses of keys since the last time; after an outage, with the next."""
+        """Write the last uses of keys since the previous time; after an outage, with the next."""
         uses, self._uses = self._uses, {}
         try:
             await keys.set_last_used(self._database, uses)
         except MemsvcError as error:
             self._uses = uses | self._uses
-            log.warning("last uses of keys were not written", code=error.code.value)
+            log.warning(
+                "the time of last use of some keys could not be stored", code=error.code.value
+            )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -370,19 +378,19 @@ _CONNECTION_HEADERS: Final = frozenset({PROJECT_HEADER, USER_HEADER, TOOLSETS_HE
 
 
 def connection_of(caller: Caller, project: str, user: str) -> ConnectionDefaults:
-    """Return the project and user of a connection's calls that name none.
+    """Return the project and user for calls that do not name one themselves.
 
-    INVALID_PATH or INVALID_ARGUMENT for what is no name, PERMISSION_DENIED for those that the key
-    may not name."""
+    Raises INVALID_PATH or INVALID_ARGUMENT for an invalid name, and PERMISSION_DENIED for a name
+    that the key may not use."""
     project = project.strip() and check_project(project.strip())
     user = checked_name(user, "the user")
     if project and not caller.can_access(project):
         raise permission_denied(
-            "this key does not have access to the project named for the connection"
+            "this key does not have access to the project that is set for this connection"
         )
     if user and caller.user not in ("", user):
         raise permission_denied(
-            "this key is bound to a user other than the one named for the connection"
+            "this key is bound to a user other than the one that is set for this connection"
         )
     return ConnectionDefaults(project, user)
 
@@ -407,7 +415,7 @@ def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> str:
         return decode_header(value)
     except ValueError:
         raise invalid(
-            f"the header {name.decode()} must be given once, with a single name"
+            f"the header {name.decode()} must occur only once and contain a single name"
         ) from None
 
 
@@ -418,13 +426,13 @@ _PLACEHOLDERS: Final = ("YOUR_", "<", "$")
 SEND_KEY: Final = "send the header Authorization: Bearer KEY"
 DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
+"""Where clients without a key look for an authorization server or an icon."""
 
 
 class UnknownKeyError(MemsvcError):
-    """An invalid key, or none.
+    """The key is invalid or missing.
 
-    The message names the `file` with the right one; it never repeats the key.
-    """
+    The message names the `file` with the right key; it never repeats the key that was sent."""
 
     def __init__(
         self,
@@ -451,21 +459,20 @@ class UnknownKeyError(MemsvcError):
 
 @frozen
 class Challenge:
-    """Required credentials: a key or, with the metadata URL, also a token with scopes."""
+    """The required credentials: a key or, with the metadata URL, also a token with scopes."""
 
     metadata_url: str = ""
     scopes: OAuthScopes | None = None
 
     def not_found(self, scope: Scope) -> Response:
-        """Return 404, where a client looks for an authorization server.
+        """Return the 404 for a client that looks for an authorization server.
 
-        OAuth clients show `error` and `error_description` to their users.
-        """
+        OAuth clients show `error` and `error_description` to their users."""
         message = (
             "this server does not use an authorization server: an API key is required"
             if self.scopes is None
             else (
-                "this is not an authorization server: the metadata of this server names the"
+                "this is not an authorization server; the metadata of this server names the"
                 " issuer of its tokens"
             )
         )
@@ -473,7 +480,7 @@ class Challenge:
         return error_response(not_found(message, recovery=SEND_KEY, details=details), scope)
 
     def error(self, error: MemsvcError, scope: Scope) -> Response:
-        """Return the response to a failed authentication: 401 without valid credentials."""
+        """Return the response to a failed authentication: 401 if the credentials are not valid."""
         if isinstance(error, UnknownKeyError):
             status, scopes = UNAUTHORIZED_STATUS, "" if self.scopes is None else self.scopes.default
             fault = "invalid_token" if error.is_given and self.scopes is not None else ""
@@ -484,16 +491,11 @@ class Challenge:
         header = {"WWW-Authenticate": self._header(fault, scopes)}
         return error_response(error, scope, status=status, headers=header)
 
-    def is_discovery(self, path: str) -> bool:
-        """Return whether clients without a key look here for an authorization server or an icon."""
-        return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
-
     def missing_scope(self, state: RequestState) -> Header | None:
-        """Return the header that names the missing scope to a caller with a token, else None.
+        """Return the header that names the scope a caller's token lacks, or None.
 
-        A call refused for lack of a scope gets 403 with the scopes that it needs, so that a client
-        can request a token that has it.
-        """
+        A call that is refused because of a missing scope gets 403 with the scopes that it needs, so
+        that a client can request a token that has them."""
         scopes, caller, missing = self.scopes, state.caller, state.missing_permission
         if scopes is None or caller is None or caller.key_id is not None or missing is None:
             return None

@@ -1,4 +1,4 @@
-"""A call's records when it ends: call log, log, metrics and trace; and the call log's upkeep."""
+"""Records calls when they end, and maintains the call log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,10 +36,9 @@ RETRY_S: Final = 300.0
 
 @frozen
 class Retention:
-    """Maintains the partitions, now and a few times a day.
+    """Maintains the partitions of the call log, at the start and a few times a day.
 
-    Any number of processes may run it: the first of them does the work.
-    """
+    Any number of processes may run it: the first one does the work."""
 
     database: Database
     keep_days: int
@@ -50,23 +49,26 @@ class Retention:
             rolled = await roll(self.database, self.keep_days)
         except MemsvcError as error:
             audit_log.warning(
-                "the partitions of the call log were not maintained", code=error.code.value
+                "the weekly partitions (tables) of the call log could not be created or dropped",
+                code=error.code.value,
             )
             return False
         if rolled.made or rolled.dropped:
             audit_log.info(
-                "the partitions of the call log were maintained",
+                "weekly partitions (tables) of the call log were created or dropped",
                 made=rolled.made,
                 dropped=rolled.dropped,
             )
         if rolled.kept_days > self.keep_days > 0:
             audit_log.warning(
-                "the database owner's setting keeps the call log longer", days=rolled.kept_days
+                "the call log is kept longer than audit.retention_days, because the database owner"
+                " set a longer time",
+                days=rolled.kept_days,
             )
         return True
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Run it in the background."""
+        """Maintain the partitions in the background."""
         return in_background(self._roll_loop())
 
     async def _roll_loop(self) -> None:
@@ -86,11 +88,11 @@ Elicit = Callable[[str], Awaitable[None]]
 
 
 def shape(arguments: Any, tool: Tool, shown: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return what the call log keeps of arguments.
+    """Return the form of the arguments that the call log stores.
 
-    Numbers and booleans, the strings that the tool names as logged or that are `shown`, and the
-    size of everything else. Unknown names may themselves be content: they are only counted.
-    """
+    It has numbers and booleans, the strings that the tool names as logged or that are `shown`, and
+    the size of everything else. Unknown argument names may themselves be content, so they are only
+    counted."""
     if not isinstance(arguments, Mapping):
         return {} if arguments is None else {"arguments": {"redacted": True}}
     known = argument_names(tool.arguments)
@@ -149,11 +151,13 @@ class AuditOptions(BatchWriterOptions):
         30,
         ge=0,
         le=36500,
-        description="days for which calls are listed; they are deleted within a week after that; 0:"
-        " forever",
+        description="number of days for which calls are listed; they are deleted at most a week"
+        " later; 0: calls are listed forever",
     )
     slow_ms: int = Field(
-        1000, ge=0, description="duration above which a call is logged as slow; 0: never"
+        1000,
+        ge=0,
+        description="duration in milliseconds above which a call is logged as slow; 0: never",
     )
 
 
@@ -162,7 +166,7 @@ CallLog = BatchWriter[CallRecord]
 
 
 def call_log(database: Database, meter: Meter, clock: Clock, options: AuditOptions) -> CallLog:
-    """Return the call log of a process; records that could not be written are counted."""
+    """Return the call log of a process. Records that could not be written are counted."""
     return BatchWriter(
         database,
         clock,
@@ -178,10 +182,9 @@ LINES_WITHIN: Final = timedelta(seconds=60)
 
 
 class SlowCalls:
-    """Logs calls that took longer than `slow_ms` (0: none), up to some lines a minute.
+    """Logs calls that took longer than `slow_ms` (0: none), a limited number a minute.
 
-    When everything is slow, ten lines say so as well as ten thousand. All are counted.
-    """
+    All slow calls are counted, even if they are not logged."""
 
     def __init__(self, slow_ms: int, meter: Meter, clock: Clock) -> None:
         self._slow_ms = slow_ms
@@ -192,7 +195,7 @@ class SlowCalls:
         self._left_out = 0
 
     def record(self, tool: str, duration_ms: float, details: dict[str, Any]) -> None:
-        """Log a call that has ended if it was slow. `details` is logged as it is: no content."""
+        """Log a call that has ended if it was slow. `details` must not contain content."""
         if not 0 < self._slow_ms < duration_ms:
             return
         self._meter.add("memsvc_slow_calls_total", tool=tool)
@@ -213,7 +216,7 @@ log = structlog.get_logger("memsvc.calls")
 
 @dataclass(slots=True)
 class Raw:
-    """Bytes sent outside of a call's arguments: the argument they stand for, and their number."""
+    """Bytes sent outside of a call's arguments: the argument that they replace, their number."""
 
     argument: str
     size_bytes: int = 0
@@ -221,7 +224,7 @@ class Raw:
 
 @dataclass(slots=True)
 class Call:
-    """A call in progress, with what is known of it so far for the log."""
+    """A call in progress, with the facts about it that will be logged."""
 
     caller: Caller
     surface: str
@@ -245,8 +248,7 @@ class Call:
     def logged_project(self) -> str:
         """Return the project that the call is logged under.
 
-        Before its arguments are validated that is the one that they name, if it is valid.
-        """
+        Before the arguments are validated, that is the project that they name, if it is valid."""
         if self.project or self.tool is None:
             return self.project or DEFAULT_PROJECT
         project = self.arguments.get("project") if isinstance(self.arguments, Mapping) else None
@@ -262,9 +264,8 @@ class Call:
     def failed(self, error: MemsvcError) -> MemsvcError:
         """Record that the call ended with this error.
 
-        An internal error gets the request id, which finds it in the log, and NOT_FOUND whose memory
-        was looked in.
-        """
+        An internal error gets the request id, by which it is found in the log. NOT_FOUND names the
+        project and user that were searched."""
         self.status, self.code = "error", error.code.value
         if error.code is Code.INTERNAL_ERROR:
             error.details = {**error.details, "request_id": self.request_id}
@@ -281,7 +282,7 @@ class Call:
         }
 
     def shape(self) -> dict[str, Any]:
-        """Return what the call log keeps of the arguments."""
+        """Return the form of the arguments that the call log stores."""
         if self.tool is None:
             return {}
         result = shape(self.arguments, self.tool)
@@ -290,7 +291,7 @@ class Call:
         return result
 
     def identifier(self, name: str) -> str | None:
-        """Return an identifier among the arguments, if the tool says that it may be logged."""
+        """Return the argument of this name if the tool allows it to be logged, else None."""
         may_be_logged = self.tool is not None and name in self.tool.logged
         sent = self.arguments if isinstance(self.arguments, Mapping) else {}
         value = sent.get(name) if may_be_logged else None
@@ -309,7 +310,7 @@ def _public_ids(caller: Caller) -> dict[str, str | None]:
 
 
 class CallAccounting:
-    """Records of calls that have ended; those slower than `slow_ms` are logged again, unless 0."""
+    """Records calls that have ended; calls slower than `slow_ms` (if not 0) are also logged."""
 
     def __init__(self, call_log: CallLog, meter: Meter, clock: Clock, slow_ms: int) -> None:
         self._call_log = call_log
@@ -318,7 +319,7 @@ class CallAccounting:
         self._slow_calls = SlowCalls(slow_ms, meter, clock)
 
     async def close(self, call: Call) -> dict[str, AttributeValue]:
-        """Log and count a call that has ended, in whichever way; return the notes for its trace."""
+        """Log and count a call that has ended in any way; return the notes for its trace."""
         duration_ms = (perf_counter() - call.started) * 1000
         tool = call.tool
         self._meter.add(

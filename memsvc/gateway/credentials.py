@@ -1,4 +1,4 @@
-"""What requests present: keys, with their look-ups, and the addresses that they come from."""
+"""Credentials in requests: keys, their look-up, and the addresses that requests come from."""
 
 import asyncio
 import ipaddress
@@ -49,11 +49,10 @@ class _CachedKey:
 
 
 class KeyCache:
-    """Listed keys by their hashes.
+    """A cache of listed keys by hash.
 
     Keys that are not listed are cached separately, so that guesses do not evict listed ones.
-    `changed` is called when a cached key was changed by anybody, anywhere.
-    """
+    `changed` is called when anybody, in any process, changes a cached key."""
 
     def __init__(
         self,
@@ -75,10 +74,9 @@ class KeyCache:
         self._pending: dict[tuple[bytes, int], asyncio.Task[keys.ApiKey | None]] = {}
 
     async def find(self, key_hash: bytes) -> keys.ApiKey | None:
-        """Return the listed key of this hash, revoked or expired ones too; else None.
+        """Return the listed key with this hash, even if it is revoked or expired, or None.
 
-        UNAVAILABLE when the look-up fails.
-        """
+        Raises UNAVAILABLE if the look-up fails."""
         cached = self._listed.get(key_hash)
         if cached is not None and monotonic() < cached.valid_until:
             self._listed.move_to_end(key_hash)
@@ -121,7 +119,7 @@ class KeyCache:
         return cached is not None and cached.key is not None
 
     async def refresh(self, key_hashes: Collection[bytes]) -> dict[bytes, keys.ApiKey]:
-        """Look these keys up anew, all in one query."""
+        """Look up these keys again, all in one query."""
         change_counts = {
             key_hash: cached.change_count
             for key_hash in key_hashes
@@ -179,7 +177,7 @@ def key_of(text: str) -> str | None:
         words = words[1:]
     if not words or (len(words) > 1 and words[0].lower() in _OTHER_SCHEMES):
         return None
-    return without_identity(words[0])
+    return without_identity(words[0]) if "@" in words[0] else words[0]
 
 
 def without_identity(token: str) -> str:
@@ -230,7 +228,7 @@ MINUTE_S: Final = 60.0
 
 
 class AuthFailures:
-    """Counts invalid keys by address: so many a minute, and so many at once."""
+    """Counts invalid keys by address, and limits them per minute and at once."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -286,10 +284,9 @@ def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
 
 
 def is_local(scope: Scope) -> bool:
-    """Return whether a request comes from this machine and through no proxy.
+    """Return whether a request comes from this machine without a proxy.
 
-    A proxy may speak for anybody.
-    """
+    A request through a proxy may come from anybody."""
     address = _parsed(_peer(scope))
     proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
     return address is not None and address.is_loopback and not proxied

@@ -1,7 +1,7 @@
-"""Dispatch of tool calls for every surface: find, validate, permit, run, map errors, log, count."""
+"""Runs tool calls for every interface: validates, checks permissions, runs and logs them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -45,7 +45,7 @@ from memsvc.gateway.schemas import input_schema
 
 
 class Catalogue:
-    """Tools by name; ValueError for a duplicate name."""
+    """The tools by name. Raises ValueError for a duplicate name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
@@ -53,13 +53,11 @@ class Catalogue:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are named {tool.name}")
             self._tools[tool.name] = tool
+        self.get: Callable[[str], Tool | None] = self._tools.get
+        """Returns the tool of a name, or None."""
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
-
-    def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or None."""
-        return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all tools, in the order in which they were published."""
@@ -75,8 +73,7 @@ REMOVALS_MAX: Final = 20
 def validate(tool: Tool, arguments: Any) -> Arguments:
     """Return the validated arguments of a call.
 
-    INVALID_ARGUMENT names the wrong ones, without their values.
-    """
+    INVALID_ARGUMENT names the invalid arguments, but not their values."""
     arguments = {} if arguments is None else arguments
     if not isinstance(arguments, Mapping):
         raise invalid("arguments must be an object")
@@ -85,7 +82,7 @@ def validate(tool: Tool, arguments: Any) -> Arguments:
     # some parsers accept what neither a database nor a response can hold
     except orjson.JSONEncodeError:
         raise invalid(
-            "arguments must be plain JSON: Unicode text, 64-bit integers, at most 254 levels"
+            "arguments must be plain JSON: Unicode text, 64-bit integers, at most 254 nested levels"
         ) from None
     try:
         return tool.arguments.model_validate(arguments)
@@ -129,7 +126,7 @@ _Run = Callable[[Tool, Scope, Any], Awaitable[_Done]]
 
 
 class Dispatch:
-    """Runs calls. No exception of a tool escapes it but cancellation."""
+    """Runs calls. Its callers never see an exception of a tool, except cancellation."""
 
     def __init__(  # noqa: PLR0913 - one name a part, most of them by keyword
         self,
@@ -169,17 +166,16 @@ class Dispatch:
     def is_visible(self, caller: Caller, tool: Tool) -> bool:
         """Return False if the tool is disabled or hidden by the caller's key.
 
-        To the caller it then does not exist.
-        """
+        For the caller, such a tool does not exist."""
         return (
             tool.name not in self.disabled
             and tool.name not in caller.hidden_tools
             and tool.name not in caller.surface_hidden_tools
         )
 
-    async def rejection(self, caller: Caller, name: str) -> MemsvcError | None:
-        """Return the error of a call that is not admitted now, before it is parsed."""
-        tool = self.catalogue.get(name)
+    async def rejection(self, caller: Caller, name: Any) -> MemsvcError | None:
+        """Return the error of a call that is refused now, before it is parsed, or None."""
+        tool = self.catalogue.get(name) if isinstance(name, str) else None
         if tool is None or self.admission is None:
             return None
         return await self.admission.rejection(caller, tool)
@@ -198,10 +194,10 @@ class Dispatch:
     ) -> CallOutcome:
         """Run a tool by name.
 
-        Never raises but for cancellation: every other end is an outcome, logged and counted. A slow
-        tool reports its `progress`. `traceparent` names the client's trace. Before anything is
-        removed for good, `elicit` asks the user, while the call holds nothing that others need.
-        """
+        It only raises when it is cancelled; every other end is an outcome, which is logged and
+        counted. A slow tool reports its `progress`. `traceparent` names the client's trace. Before
+        anything is removed for good, `elicit` asks the user, while the call holds nothing that
+        other calls need."""
 
         async def run(tool: Tool, scope: Scope, args: Arguments) -> CallOutcome:
             calls = _CallerTools(self, caller, request_id, progress)
@@ -231,10 +227,9 @@ class Dispatch:
     ) -> _Done:
         """Run an operation that does not fit into JSON as if it were the tool of this name.
 
-        It is found, validated, permitted, logged and counted as a call of it, and gets the same
-        parameters as the tool's function. With `raw`, that argument is empty, and the log has the
-        number of bytes sent in its place. Raises nothing but MemsvcError.
-        """
+        The tool is found, validated, permitted, logged and counted as in a call of it, and the
+        operation gets the same parameters as the tool's function. With `raw`, that argument is
+        empty, and the log has the number of bytes sent in its place. Raises only MemsvcError."""
 
         async def run(_: Tool, scope: Scope, args: Arguments) -> _Done:
             return await operation(scope, args)
@@ -261,7 +256,10 @@ class Dispatch:
                 return call.failed(error)
             except Exception as error:  # it is our fault, and its text may be content
                 log.error(
-                    "a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error
+                    "a tool call failed because of an internal error",
+                    tool=call.tool_name,
+                    request_id=call.request_id,
+                    exc_info=error,
                 )
                 return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
             finally:
@@ -274,29 +272,31 @@ class Dispatch:
             tool, scope, args = self._prepare(call, name)
             if call.elicit is not None and tool.destructive:
                 await self._confirm(call, tool, args)
-            if admission is None:
-                return await self._run_stored(call, tool, scope, args, run)
-            async with admission.running(call.caller, tool, uploads=call.raw is not None):
-                return await self._run_stored(call, tool, scope, args, run)
+            uploads = call.raw is not None
+            async with (
+                admission.running(call.caller, tool, uploads=uploads)
+                if admission is not None
+                else nullcontext()
+            ):
+                if tool.stores:
+                    args = await self._with_policy(call, tool, scope, args)
+                return await run(tool, scope, args)
         except LimitError:
             if admission is not None:
                 await admission.delay_rejection(started_at)
             raise
 
-    async def _run_stored(
-        self, call: Call, tool: Tool, scope: Scope, args: Arguments, run: _Run[_Done]
-    ) -> _Done:
-        """Run a tool, with secrets in its arguments as the project's policy says.
-
-        SECRET_REFUSED.
-        """
+    async def _with_policy(
+        self, call: Call, tool: Tool, scope: Scope, args: Arguments
+    ) -> Arguments:
+        """Return arguments with secrets as the project's policy says; SECRET_REFUSED."""
         sent = call.arguments or {}
         given = {name: sent[name] for name in tool.stores if name in sent}
         if given:
             stored = await self._policy.applied(scope.project, given)
             if stored != given:
-                args = validate(tool, sent | stored)
-        return await run(tool, scope, args)
+                return validate(tool, sent | stored)
+        return args
 
     async def _confirm(self, call: Call, tool: Tool, args: Arguments) -> None:
         """Ask the user about what a call would remove for good."""
@@ -357,7 +357,8 @@ class Dispatch:
         user = getattr(arguments, "user_id", caller.user) if caller.user else ""
         if user != caller.user and tool.takes_own("user_id"):
             raise permission_denied(
-                "this key is bound to another user", recovery="omit user_id, or name the key's user"
+                "this key is bound to a user other than the one that user_id names",
+                recovery="omit user_id, or set it to the user of the key",
             )
         if self.quota is not None:
             self.quota.check(caller.tenant, tool)

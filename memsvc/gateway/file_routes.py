@@ -1,4 +1,4 @@
-"""Bytes over plain HTTP: files, streamed either way, and archives of a tenant."""
+"""Bytes over plain HTTP: streamed files, and archives of a tenant."""
 
 import asyncio
 import os
@@ -115,10 +115,9 @@ def is_archive(scope: Scope) -> bool:
 
 @frozen
 class ArchiveEndpoint:
-    """ASGI: sends an archive on GET, restores one on POST.
+    """ASGI app that sends an archive on GET and restores one on POST.
 
-    A call lasts until the last byte is sent, so that the call log has interrupted ones.
-    """
+    A call lasts until the last byte is sent, so the call log also has interrupted transfers."""
 
     dispatch: Dispatch
     archives: ArchiveTransfers
@@ -181,7 +180,7 @@ class ArchiveEndpoint:
 
 
 def archive_routes(dispatch: Dispatch, archives: ArchiveTransfers | None) -> list[BaseRoute]:
-    """Return the route of archives; none without an exporter."""
+    """Return the route of archives, or none without an exporter."""
     if archives is None:
         return []
     return [Route(ARCHIVE_PATH, ArchiveEndpoint(dispatch, archives), methods=["GET", "POST"])]
@@ -210,7 +209,7 @@ async def _body_file(request: Request, size_max: int, idle_s_max: float) -> Asyn
     or stalls.
     """
     too_large = payload_too_large(
-        f"an archive is limited to {size_max} bytes",
+        f"the archive is larger than {size_max} bytes",
         recovery="raise archives.archive_bytes_max, or export one project at a time",
     )
     if is_too_large(request, size_max):
@@ -232,7 +231,9 @@ async def _body_file(request: Request, size_max: int, idle_s_max: float) -> Asyn
                     await anyio.to_thread.run_sync(_write, file, b"".join(chunks))
                     chunks, waiting_bytes = [], 0
         except (ClientDisconnect, TimeoutError):
-            raise invalid_content("the body ended before it was complete") from None
+            raise invalid_content(
+                "the request body ended before the archive was complete"
+            ) from None
         await anyio.to_thread.run_sync(_write, file, b"".join(chunks))
         yield file
 
@@ -273,7 +274,7 @@ async def _write_export(
         size_bytes += len(chunk)
         if size_bytes > size_max:
             raise payload_too_large(
-                f"a new archive is limited to {size_max} bytes",
+                f"the new archive would be larger than {size_max} bytes",
                 recovery="compress the export, export one project at a time, or raise"
                 " archives.export_bytes_max",
             )
@@ -338,7 +339,7 @@ class FileHandlers:
     async def _delete(self, request: Request, arguments: dict[str, Any]) -> Response:
         condition = write_condition(request.headers)
         if condition.absent:
-            raise invalid("if-none-match is not supported here")
+            raise invalid("the header if-none-match is not supported for this request")
         arguments |= condition.arguments()
         return answer(request, await call(self.dispatch, request, "file_delete", arguments))
 

@@ -1,4 +1,4 @@
-"""find_tool: the few tools that fit a query, for clients that do not want to load all of them."""
+"""The tool find_tool, which finds the few tools that fit a query."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -48,35 +48,35 @@ Mode = Literal["auto", "regex", "bm25", "embedding"]
 
 
 class ToolEmbedder(Protocol):
-    """Source of comparable vectors for texts and questions."""
+    """Computes comparable vectors for texts and questions."""
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text."""
         ...
 
     async def question(self, text: str) -> list[float] | None:
-        """Return the vector of a question, or None where there is none in time."""
+        """Return the vector of a question, or None if it is not available in time."""
         ...
 
     @property
     def unrelated(self) -> float | None:
-        """Return the cosine of texts that have nothing to do with each other, where it is known."""
+        """Return the cosine of unrelated texts, if it is known."""
         ...
 
 
 class FoundTool(BaseModel):
     """A tool as `tools/list` returns it."""
 
-    name: str = Field(description="name to call")
-    description: str = Field(description="what it does")
-    inputSchema: dict[str, Any] = Field(description="JSON schema of its arguments")  # noqa: N815 - the name in MCP
+    name: str = Field(description="name under which to call the tool")
+    description: str = Field(description="description of the tool")
+    inputSchema: dict[str, Any] = Field(description="JSON schema of the tool's arguments")  # noqa: N815 - the name in MCP
 
 
 class ToolReference(BaseModel):
     """A tool by its name."""
 
-    type: Literal["tool_reference"] = Field("tool_reference", description="type of the entry")
-    tool_name: str = Field(description="name to call")
+    type: Literal["tool_reference"] = Field("tool_reference", description="always tool_reference")
+    tool_name: str = Field(description="name under which to call the tool")
 
 
 class FindResult(Result):
@@ -84,12 +84,12 @@ class FindResult(Result):
 
     tools: list[FoundTool] | None = Field(
         None,
-        description="the tools, unless references are requested",
+        description="the tools that were found, unless references are requested",
         exclude_if=lambda value: value is None,
     )
     tool_references: list[ToolReference] | None = Field(
         None,
-        description="their names, if references are requested",
+        description="names of the tools that were found, if references are requested",
         exclude_if=lambda value: value is None,
     )
 
@@ -129,17 +129,17 @@ class ToolSearch:
         query: Annotated[
             str,
             Field(max_length=QUERY_CHARS_MAX),
-            "what the tool should do, or a regular expression",
+            "what the tool should do, or a regex for names and texts",
         ],
         mode: Annotated[
             Mode,
-            "auto: regex if it looks like one, else by meaning",
+            "auto uses regex if query looks like one, else meaning",
         ] = "auto",
         return_references_only: Annotated[bool, "return names only"] = False,
     ) -> FindResult:
-        """Call when no listed tool fits: finds up to 5 others.
+        """Call when no listed tool fits: finds up to 5 others, best first, with schemas.
 
-        Best first, with schemas. Call them by name, or in mcp_pipe."""
+        Call them by name, or in mcp_pipe."""
         query = query.strip()
         if not query:
             raise invalid_query("query must not be empty")
@@ -174,11 +174,13 @@ class ToolSearch:
                     return _best(documents, scores)
                 if self._embedder is None:
                     raise invalid(
-                        "mode embedding needs an embedder, and this server has none",
+                        "mode embedding needs an embedder (a model that computes vectors),"
+                        " but this server does not have one",
                         recovery="use mode auto, bm25 or regex",
                     )
                 raise unavailable(
-                    "the embedder cannot be reached",
+                    "the embedder, the model that computes vectors for a search by meaning,"
+                    " cannot be reached",
                     retry_after_s=5.0,
                     recovery="use mode auto or bm25",
                 )
@@ -251,11 +253,11 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
     memory, or takes too long.
     """
     if len(pattern) > PATTERN_CHARS_MAX:
-        raise invalid_query(f"a pattern is limited to {PATTERN_CHARS_MAX} characters")
+        raise invalid_query(f"the pattern is longer than {PATTERN_CHARS_MAX} characters")
     if not _is_safe(pattern):
         raise invalid_query(
-            "the pattern repeats too much, or uses features that are not supported",
-            recovery=f"keep the product of repeat counts at {REPEATS_MAX} or less; avoid"
+            "the regular expression repeats too much, or uses features that are not supported",
+            recovery=f"keep the product of all repeat counts at {REPEATS_MAX} or less; avoid"
             " recursion, flags and fuzzy matching",
         )
     scores = await asyncio.to_thread(_matched, pattern, documents)
@@ -293,7 +295,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
                     text, timeout=max(0.001, until - monotonic()), concurrent=True
                 )
             except TimeoutError:
-                raise invalid_query("matching the pattern takes too long") from None
+                raise invalid_query("matching the regular expression takes too long") from None
             if found:
                 scores[at] = float(len(document.fields) - rank)
                 break

@@ -1,6 +1,5 @@
 """Limits of requests: their options, and the checks of a JSON body before it is parsed."""
 
-import asyncio
 from array import array
 from itertools import accumulate
 from typing import Final
@@ -9,13 +8,11 @@ from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Scope
 
-from memsvc.core.background import SLICE_CHARS
 from memsvc.core.errors import (
     Code,
     MemsvcError,
     invalid,
 )
-from memsvc.core.json_text import replace_half_characters
 from memsvc.core.options import Options
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.rate_limits import RateOptions, StoredOptions
@@ -29,27 +26,39 @@ class SseOptions(Options):
     """The deprecated transport at /sse."""
 
     enabled: bool = Field(
-        True, description="whether /sse is enabled; with several replicas it needs sticky routing"
+        True,
+        description="whether /sse is enabled; with several replicas, all requests of a client must"
+        " reach the same replica (sticky routing)",
     )
-    sessions_max: int = Field(256, ge=1, description="clients that one process serves at once")
-    sessions_per_caller_max: int = Field(32, ge=1, description="clients at once per key")
+    sessions_max: int = Field(
+        256,
+        ge=1,
+        description="maximum number of clients that one process serves at once; further clients are"
+        " refused",
+    )
+    sessions_per_caller_max: int = Field(
+        32,
+        ge=1,
+        description="maximum number of clients per key at once; further clients are refused",
+    )
     calls_per_caller_max: int = Field(
-        64, ge=1, description="requests per key that may wait for their answers"
+        64,
+        ge=1,
+        description="maximum number of requests per key that wait for an answer; further requests"
+        " are refused",
     )
     idle_s: float = Field(
-        3600.0, gt=0, description="time of silence after which a client is disconnected"
+        3600.0, gt=0, description="time without any message after which a client is disconnected"
     )
 
 
 def check_json(body: bytes, depth_max: int, values_max: int) -> None:
-    """Raise INVALID_ARGUMENT for a body that is not UTF-8, too deep or with too many values.
+    """Check a JSON body before it is parsed.
 
-    Lists and objects count twice. It does not check that the body is JSON. Linear in the body, and
-    without recursion.
-
-    UTF-16 and UTF-32, which Python's parser would read, are refused: they would hide brackets from
-    these checks.
-    """
+    Raises INVALID_ARGUMENT for a body that is not UTF-8, nests too deep or has too many values.
+    Lists and objects count twice. It does not check that the body is JSON. The check is linear in
+    the body, without recursion. UTF-16 and UTF-32, which Python's parser would read, are refused,
+    because they would hide brackets from the check."""
     if b"\0" in body or body[:1] in (b"\xfe", b"\xff"):
         raise invalid("the request body must be UTF-8")
     signs = body.translate(None, _IGNORED)
@@ -62,22 +71,9 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
     if _depth(steps[:values_max]) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
     if many or steps.count(1) + steps.count(0) >= values_max:
-        raise invalid(f"the request body has more than {values_max} values")
+        raise invalid(f"the request body has more than {values_max} JSON values")
     if _depth(steps) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
-
-
-async def checked_json(body: bytes, limits: "LimitsOptions") -> bytes:
-    """Return a body of JSON that is within the limits, without escapes of half a character.
-
-    Raises INVALID_ARGUMENT as `check_json`. Others get the event loop after a long one.
-    """
-    check_json(body, limits.json_depth_max, limits.json_values_max)
-    if b"\\u" in body:
-        body = replace_half_characters(body)
-    if len(body) > SLICE_CHARS:
-        await asyncio.sleep(0)
-    return body
 
 
 def is_too_deep(body: bytes, depth_max: int) -> bool:
@@ -106,10 +102,15 @@ TIMEOUT_STATUS: Final = 408
 
 
 class LimitsOptions(Options):
-    """Limits of requests. Hosts and origins are matched exactly, or end in `:*` for any port."""
+    """Limits of requests.
+
+    Hosts and origins must match exactly, except that `:*` at the end matches any port."""
 
     request_bytes_max: int = Field(
-        4 * 1024 * 1024, ge=1024, description="maximum size of a request body (HTTP 413)"
+        4 * 1024 * 1024,
+        ge=1024,
+        description="maximum size of a request body, in bytes; larger requests are refused with"
+        " HTTP 413",
     )
     body_s: float = Field(
         30.0, gt=0, description="time limit for receiving a request body, except for uploads"
@@ -118,72 +119,100 @@ class LimitsOptions(Options):
     head_bytes_max: int = Field(
         32 * 1024,
         ge=1024,
-        description="maximum size of request line and headers, including the URL (HTTP 431)",
+        description="maximum total size of the request line and headers, including the URL, in"
+        " bytes; larger requests are refused with HTTP 431",
     )
     headers_max: int = Field(
-        100, ge=10, description="maximum number of headers in a request (HTTP 431)"
+        100,
+        ge=10,
+        description="maximum number of headers in a request; requests with more are refused with"
+        " HTTP 431",
     )
     head_s: float = Field(
-        15.0, gt=0, description="time limit for receiving request line and headers"
+        15.0, gt=0, description="time limit for receiving the request line and headers"
     )
     connections_max: int = Field(
-        2000, ge=1, description="maximum number of client connections; further ones are closed"
+        2000,
+        ge=1,
+        description="maximum number of client connections; further connections are closed",
     )
     json_depth_max: int = Field(
-        64, ge=8, le=128, description="maximum nesting of a JSON body (HTTP 400)"
+        64,
+        ge=8,
+        le=128,
+        description="maximum nesting depth of a JSON body; deeper bodies are refused with HTTP 400",
     )
     json_values_max: int = Field(
-        100_000, ge=1000, description="maximum number of values in a JSON body (HTTP 400)"
+        100_000,
+        ge=1000,
+        description="maximum number of values in a JSON body; bodies with more are refused with"
+        " HTTP 400",
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="accepted Host headers; empty: names of this machine if it listens on loopback"
-        " only, otherwise any",
+        description="accepted Host headers; empty: this machine's names if the server listens on"
+        " loopback only, otherwise any host",
     )
     allowed_origins: tuple[str, ...] = Field(
         (),
-        description="web origins that may call the server; empty: its own if it listens on loopback"
-        " only, otherwise none",
+        description="web origins that may call the server; empty: the server's own origin if it"
+        " listens on loopback only, otherwise none",
     )
     listeners_max: int = Field(
-        1000, ge=1, description="clients of one process that may subscribe to changes"
+        1000,
+        ge=1,
+        description="maximum number of clients that may subscribe to changes in one process;"
+        " further clients are refused",
     )
     tenant_listeners_max: int = Field(
-        100, ge=1, description="maximum subscribed clients and sessions of one tenant"
+        100,
+        ge=1,
+        description="maximum number of clients of one tenant that may subscribe to changes in one"
+        " process, and maximum number of its MCP sessions that may have subscriptions;"
+        " further ones are refused",
     )
     listener_uris_max: int = Field(
-        100, ge=1, le=10000, description="resources that one client may subscribe to"
+        100,
+        ge=1,
+        le=10000,
+        description="maximum number of resources to which one client can subscribe; requests for"
+        " more are refused",
     )
     listen_s_max: float = Field(
         3600.0,
         gt=0,
-        description="maximum duration of one stream of changes, after which the client subscribes"
-        " again; a session is kept for twice this time after its last request",
+        description="maximum duration of a stream of change notifications, after which the client"
+        " must subscribe again; an MCP session ends after twice this time without a"
+        " request",
     )
     confirm_s_max: float = Field(
         55.0,
         ge=0,
-        description="how long a destructive call waits for the client's user to agree; 0: users are"
-        " not asked",
+        description="seconds for which a destructive call waits for the user's consent before it"
+        " fails; 0: users are not asked",
     )
     model_calls_a_day: int = Field(
         20_000,
         ge=0,
         le=2**31 - 1,
-        description="model calls per day and tenant; beyond it, rules do the work, or it waits"
-        " until the next day; 0: unlimited",
+        description="maximum number of model calls per day and tenant; further work is done by"
+        " built-in rules or waits until the next day; 0: unlimited",
     )
     stored: StoredOptions = Field(StoredOptions(), description="storage limits of a tenant")
     rates: RateOptions = Field(RateOptions(), description="rate limits of a key and a tenant")
-    slots: SlotOptions = Field(SlotOptions(), description="calls that run at once in one process")
+    slots: SlotOptions = Field(
+        SlotOptions(), description="limits of the calls that run at once in one process"
+    )
 
 
 class BodyTimeoutError(MemsvcError):
-    """A body did not arrive in time; the rest is not awaited."""
+    """A request body did not arrive in time; the server does not wait for the rest."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(Code.INVALID_CONTENT, f"the body did not arrive within {seconds:g} s")
+        super().__init__(
+            Code.INVALID_CONTENT, f"the request body did not arrive within {seconds:g} s"
+        )
 
     def response(self, scope: Scope) -> Response:
-        """Return the response, which also closes the connection."""
+        """Return the error response, which also closes the connection."""
         return error_response(self, scope, status=TIMEOUT_STATUS, headers={"Connection": "close"})

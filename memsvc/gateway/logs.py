@@ -1,4 +1,4 @@
-"""Logging: one line of JSON per event on stderr, from us and libraries, and never any content."""
+"""Logging: one line of JSON per event on standard error, without any content."""
 
 import logging
 import sys
@@ -22,10 +22,9 @@ _TRUSTED = ("memsvc", "uvicorn", "alembic")
 
 
 def locations(error: BaseException) -> list[str]:
-    """Return the types and places of an exception and its causes, innermost last.
+    """Return the types and places of an exception and its causes, never their text.
 
-    Never their text.
-    """
+    The innermost cause is last."""
     return [
         line
         for link in _chain(error)

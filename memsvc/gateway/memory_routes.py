@@ -1,4 +1,4 @@
-"""Memories over plain HTTP, at the paths that clients of such memories know, with their events."""
+"""Memories over plain HTTP, at the paths that existing clients use, and their events."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -40,10 +40,10 @@ RETRY_MS: Final = 3000
 
 @frozen
 class EventsEndpoint:
-    """Streams events to callers who may call a tool, while the key is valid for the same caller.
+    """Streams events to a caller as long as the key is valid for the same caller.
 
-    Streams are limited per process, per tenant and in time, after which the client reconnects.
-    """
+    The caller must be allowed to call a tool. The number of streams per process and tenant is
+    limited, and so is the duration of a stream, after which the client reconnects."""
 
     dispatch: Dispatch
     event_source: ProjectEventSource

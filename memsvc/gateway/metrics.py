@@ -1,7 +1,6 @@
-"""Published metrics: a closed set of names and labels; a tool's or job's series begin at first use.
+"""The published metrics, whose names and labels are fixed.
 
-Nothing is global.
-"""
+The series of a tool or job begins with its first use. Nothing is global."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -46,8 +45,8 @@ class MetricsOptions(Options):
     token: str = Field(
         "",
         repr=False,
-        description="token that /metrics requires as `Authorization: Bearer TOKEN`; empty: open to"
-        " everyone",
+        description="token that /metrics requires as `Authorization: Bearer TOKEN`; empty: /metrics"
+        " is open to everyone",
     )
 
 
@@ -59,11 +58,10 @@ _UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes
 
 @frozen
 class MetricDescription:
-    """A published metric, for documentation too.
+    """A published metric and its documentation.
 
-    `labels` with all their values, empty where these are the existing tools or jobs; `buckets` are
-    the upper bounds of a histogram.
-    """
+    `labels` has all values of each label, or none if these are the existing tools or jobs;
+    `buckets` are the upper bounds of a histogram."""
 
     name: str
     help: str
@@ -72,14 +70,14 @@ class MetricDescription:
 
     @property
     def kind(self) -> Literal["counter", "histogram", "gauge"]:
-        """Return its kind."""
+        """Return the type of the metric."""
         if self.name in _GAUGES:
             return "gauge"
         return "histogram" if self.buckets else "counter"
 
     @property
     def unit(self) -> str:
-        """Return its unit, "" for counts."""
+        """Return the unit of the metric, "" for counts."""
         return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
 
@@ -95,12 +93,21 @@ _METRICS = (
     MetricDescription(
         "mcp_memory_after_turn_duration_ms", "Duration of memory_after_turn", {}, _MS
     ),
-    MetricDescription("mcp_memory_maintenance_total", "Maintenance runs", {"status": STATUSES}),
-    MetricDescription("mcp_memory_compaction_total", "Compactions of sessions"),
+    MetricDescription(
+        "mcp_memory_maintenance_total",
+        "Runs of session maintenance, which summarises older context, packs old events"
+        " and deletes expired facts",
+        {"status": STATUSES},
+    ),
+    MetricDescription(
+        "mcp_memory_compaction_total",
+        "Compactions, each of which replaces older context of a session with a summary",
+    ),
     MetricDescription("mcp_memory_fact_write_total", "Facts written", {"tier": ("L0", "L1", "L2")}),
     MetricDescription(
         "mcp_memory_shadow_total",
-        "Turns compared with a client's own memory",
+        "Turns for which the client's own memory was compared with the memory of memsvc"
+        " (shadow mode)",
         {"result": ("agree", "differ")},
     ),
     MetricDescription(
@@ -110,17 +117,37 @@ _METRICS = (
         "memsvc_calls_total", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}
     ),
     MetricDescription("memsvc_call_duration_ms", "Duration of a call", {_TOOL: ()}, _MS),
-    MetricDescription("memsvc_lock_wait_ms", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
     MetricDescription(
-        "memsvc_pool_wait_ms", "Wait for a database connection from the pool", {}, _MS
-    ),
-    MetricDescription("memsvc_round_trips", "Round trips per transaction", {}, _COUNTS),
-    MetricDescription("memsvc_recall_candidates", "Entries ranked per recall", {}, _CANDIDATES),
-    MetricDescription(
-        "memsvc_job_runs_total", "Attempts to run jobs", {_JOB: (), "status": JOB_STATUSES}
+        "memsvc_lock_wait_ms",
+        "Time that calls waited for an advisory lock of PostgreSQL",
+        {"lock": _LOCKS},
+        _MS,
     ),
     MetricDescription(
-        "memsvc_job_duration_ms", "Duration of one attempt of a job", {_JOB: ()}, _JOB_MS
+        "memsvc_pool_wait_ms",
+        "Time that calls waited for a database connection from the pool",
+        {},
+        _MS,
+    ),
+    MetricDescription(
+        "memsvc_round_trips", "Round trips to the database per transaction", {}, _COUNTS
+    ),
+    MetricDescription(
+        "memsvc_recall_candidates",
+        "Number of entries that one recall or search scored and ordered",
+        {},
+        _CANDIDATES,
+    ),
+    MetricDescription(
+        "memsvc_job_runs_total",
+        "Attempts to run background jobs",
+        {_JOB: (), "status": JOB_STATUSES},
+    ),
+    MetricDescription(
+        "memsvc_job_duration_ms",
+        "Duration of one attempt to run a background job",
+        {_JOB: ()},
+        _JOB_MS,
     ),
     MetricDescription(
         "memsvc_embedding_calls_total",
@@ -130,8 +157,12 @@ _METRICS = (
     MetricDescription(
         "memsvc_embedding_duration_ms", "Duration of embedder calls", {"kind": _KINDS}, _MS
     ),
-    MetricDescription("memsvc_embedding_texts_total", "Texts that were embedded"),
-    MetricDescription("memsvc_embedding_cached_total", "Questions whose vector was cached"),
+    MetricDescription(
+        "memsvc_embedding_texts_total", "Texts for which the embedder computed vectors"
+    ),
+    MetricDescription(
+        "memsvc_embedding_cached_total", "Questions whose vectors were found in the cache"
+    ),
     MetricDescription(
         "memsvc_embedding_failures_total", "Failed calls to the embedder", {"code": _CODES[1:]}
     ),
@@ -141,7 +172,10 @@ _METRICS = (
         {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES},
     ),
     MetricDescription(
-        "memsvc_model_duration_ms", "Duration of model calls", {"purpose": _MODEL_CALLS}, _JOB_MS
+        "memsvc_model_duration_ms",
+        "Duration of calls to the language model",
+        {"purpose": _MODEL_CALLS},
+        _JOB_MS,
     ),
     MetricDescription(
         "memsvc_model_tokens_total",
@@ -150,22 +184,26 @@ _METRICS = (
     ),
     MetricDescription(
         "memsvc_model_refusals_total",
-        "Requests that an endpoint rejected because of the key or the model",
+        "Requests that a model endpoint rejected because of the API key or the model name",
     ),
     MetricDescription(
         "memsvc_extracted_facts_total",
-        "Changes of facts proposed by a model",
+        "Changes to facts that a language model proposed, by what became of each proposal",
         {"outcome": _OUTCOMES},
     ),
     MetricDescription(
-        "memsvc_rerank_calls_total", "Calls to the reranker", {"status": _CALL_STATUSES}
+        "memsvc_rerank_calls_total",
+        "Calls to the reranker, the model that reorders search results",
+        {"status": _CALL_STATUSES},
     ),
     MetricDescription("memsvc_rerank_duration_ms", "Duration of reranker calls", {}, _MS),
     MetricDescription(
         "memsvc_slow_calls_total", "Calls that took longer than audit.slow_ms", {_TOOL: ()}
     ),
     MetricDescription(
-        "memsvc_trace_spans_total", "Spans of traces that ended", {"outcome": ("sent", "lost")}
+        "memsvc_trace_spans_total",
+        "Trace spans that were sent or lost",
+        {"outcome": ("sent", "lost")},
     ),
     MetricDescription(
         "memsvc_refused_total",
@@ -173,12 +211,19 @@ _METRICS = (
         {"reason": REJECT_REASONS},
     ),
     MetricDescription(
-        "memsvc_slot_wait_ms", "Wait for a slot, of calls that had to wait", {"lane": LANES}, _MS
+        "memsvc_slot_wait_ms",
+        "Time that calls waited for a free call slot; calls that did not have to wait are"
+        " not counted",
+        {"lane": LANES},
+        _MS,
     ),
-    MetricDescription("memsvc_loop_lag_ms", "Delay of the event loop", {}, _MS),
+    MetricDescription(
+        "memsvc_loop_lag_ms", "Delay of the event loop: how late it wakes a sleeping task", {}, _MS
+    ),
     MetricDescription(
         "memsvc_rates_told_total",
-        "Exchanges of call rates with other replicas",
+        "Exchanges of call counts with other replicas, so that all replicas together keep"
+        " to the rate limits",
         {"status": _CALL_STATUSES},
     ),
     MetricDescription(
@@ -192,18 +237,20 @@ _GAUGES = {
     "memsvc_audit_backlog": "Call records waiting to be written",
     "memsvc_pool_open": "Open database connections",
     "memsvc_pool_idle": "Idle database connections",
-    "memsvc_calls_running": "Calls that occupy a slot",
-    "memsvc_calls_waiting": "Calls waiting for a slot",
-    "memsvc_model_refused": "1 while the endpoint of a model rejects the key or the model",
-    "memsvc_changes_heard": "1 while notifications of changes by other processes are received",
+    "memsvc_calls_running": "Running calls, each of which occupies a call slot",
+    "memsvc_calls_waiting": "Calls waiting for a free call slot",
+    "memsvc_model_refused": "1 while a model endpoint rejects its key or model name, otherwise 0",
+    "memsvc_changes_heard": (
+        "1 while this process receives notifications of changes by other processes, otherwise 0"
+    ),
     "memsvc_listeners_open": "Clients subscribed to changes of resources",
     "memsvc_sse_open": "Clients on the deprecated transport at /sse",
     "memsvc_jobs_waiting": "Waiting jobs, as last counted by the worker of this process",
     "memsvc_jobs_failed": "Jobs that failed permanently and were neither retried nor dropped",
-    "memsvc_job_oldest_s": "Waiting time of the oldest job that could run",
+    "memsvc_job_oldest_s": "Waiting time of the oldest job that is ready to run",
     "memsvc_index_bytes": (
-        "Size of the search index on disk with its vectors, as last measured by the worker"
-        " of this process"
+        "Size of the search index on disk, including its vectors, as last measured by the"
+        " worker of this process"
     ),
     "memsvc_index_entries": "Entries in the search index, as estimated by the database",
 }
@@ -238,7 +285,7 @@ def _is_possible(labels: Mapping[str, str]) -> bool:
 
 
 class Metrics:
-    """`Meter` of one process; a name or label outside the published set raises KeyError."""
+    """The `Meter` of one process. A name or label that is not published raises KeyError."""
 
     media_type = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -264,8 +311,7 @@ class Metrics:
     def add_tools(self, tools: Iterable[Tool]) -> None:
         """Publish these tools, and calls without a tool, as values of labels.
 
-        KeyError for a tool whose metric is unknown.
-        """
+        Raises KeyError for a tool with an unknown metric."""
         names = [UNKNOWN_TOOL]
         for tool in tools:
             names.append(tool.name)
@@ -285,27 +331,29 @@ class Metrics:
                 known[label].update(values)
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Read a gauge by this function whenever the metrics are read."""
+        """Set the function that returns the value of a gauge whenever metrics are read."""
         self._gauge_metrics[name].set_function(read)
 
     def watch_pool(self, usage: Callable[[], tuple[int, int]]) -> None:
-        """Read the pool's gauges by `Database.usage`."""
+        """Take the gauges of the connection pool from `Database.usage`."""
         self.watch("memsvc_pool_open", lambda: usage()[0])
         self.watch("memsvc_pool_idle", lambda: usage()[1])
 
     def watch_jobs(self, backlog: Callable[[], Backlog]) -> None:
-        """Read the gauges of jobs from the worker's last count."""
+        """Take the gauges of jobs from the worker's last count."""
         self.watch("memsvc_jobs_waiting", lambda: sum(backlog().waiting.values()))
         self.watch("memsvc_jobs_failed", lambda: sum(backlog().failed.values()))
         self.watch("memsvc_job_oldest_s", lambda: max(backlog().oldest_s.values(), default=0.0))
 
     def watch_index(self, size: Callable[[], IndexSize]) -> None:
-        """Read the gauges of the search index from the worker's last measurement."""
+        """Take the gauges of the search index from the worker's last measurement."""
         self.watch("memsvc_index_bytes", lambda: size().size_bytes)
         self.watch("memsvc_index_entries", lambda: size().entries)
 
     def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        """Count, or observe a value of a histogram; KeyError for an unpublished series."""
+        """Increase a counter, or observe a value of a histogram.
+
+        Raises KeyError for an unpublished series."""
         key = name, tuple(sorted(labels.items()))
         if key not in self._add:
             known = self._values[name]

@@ -1,9 +1,10 @@
-"""The middleware of every request: one pass from the socket to a route, over one map of headers."""
+"""The middleware that every request passes, from the socket to its route."""
 
 import asyncio
 import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memsvc.core.background import others_first
 from memsvc.core.call_context import NO_TRACER, Tracer, TraceSpan
 from memsvc.core.errors import (
     MemsvcError,
@@ -22,10 +24,18 @@ from memsvc.core.errors import (
     payload_too_large,
     permission_denied,
 )
+from memsvc.core.json_text import replace_half_characters
+from memsvc.core.scope import Caller
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.auth import FORBIDDEN_STATUS, Authenticator, Challenge
-from memsvc.gateway.limits import LOOPBACK_HOSTS, BodyTimeoutError, LimitsOptions, checked_json
+from memsvc.gateway.auth import (
+    DISCOVERY_PATHS,
+    DISCOVERY_PREFIXES,
+    FORBIDDEN_STATUS,
+    Authenticator,
+    Challenge,
+)
+from memsvc.gateway.limits import LOOPBACK_HOSTS, BodyTimeoutError, LimitsOptions, check_json
 from memsvc.gateway.rest import (
     GZIP_HEADER,
     HEALTH_PATHS,
@@ -52,6 +62,7 @@ _UNCHANGED_HEADERS: Final = frozenset({b"etag", b"content-encoding", b"content-r
 tag."""
 _IDENTITY: Final = (b"", b"identity")
 
+API_PATH: Final = "/api/"
 ANONYMOUS_BYTES_MAX: Final = 4096
 WRONG_HOST_STATUS: Final = 421
 _PORT: Final = re.compile(r":[0-9]+$")
@@ -79,12 +90,11 @@ _CLOSE: Final[Header] = (b"connection", b"close")
 
 
 class HostRules:
-    """The hosts and origins that are answered, against DNS rebinding and foreign web pages.
+    """The hosts and origins that the server answers, against DNS rebinding and foreign web pages.
 
-    Bound to loopback, a server answers to this machine's names, on any port, and to its own pages.
-    Bound elsewhere, Host is checked once `allowed_hosts` is set, and no page may call unless
-    `allowed_origins` lets it.
-    """
+    A server that listens on loopback answers to this machine's names, on any port, and to its own
+    pages. On other addresses, Host is checked if `allowed_hosts` is set, and web pages may only
+    call if `allowed_origins` allows them."""
 
     def __init__(self, options: LimitsOptions, host: str) -> None:
         loopback = LOOPBACK_HOSTS if is_loopback(host) else ()
@@ -95,11 +105,10 @@ class HostRules:
         self._local_names = () if options.allowed_origins else loopback
 
     def refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
-        """Return the response to a foreign Host or Origin, except at health paths; else None.
+        """Return the response to a Host or Origin that is not allowed, or None.
 
-        A path that is not UTF-8 once it is decoded is refused too: with replacement characters, two
-        different paths would be one.
-        """
+        Health paths are exempt. A path whose decoded form is not UTF-8 is refused too: with
+        replacement characters, two different paths would be the same."""
         path: str = scope["path"]
         if "\ufffd" in path and not _is_text(scope.get("raw_path")):
             return error_response(invalid_path("the decoded path is not UTF-8"), scope)
@@ -107,12 +116,14 @@ class HostRules:
             return None
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if self._hosts and host not in self._hosts and not _matches(host, self._hosts):
-            recovery = "add it to limits.allowed_hosts"
-            error = permission_denied("this Host is not allowed", recovery=recovery)
+            recovery = "add the host to limits.allowed_hosts"
+            error = permission_denied(
+                "requests with this Host header are not allowed", recovery=recovery
+            )
             return error_response(error, scope, status=WRONG_HOST_STATUS)
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
         if origin and not self._allows(path, origin, host):
-            recovery = "add it to limits.allowed_origins"
+            recovery = "add the origin to limits.allowed_origins"
             error = permission_denied(
                 "requests from this origin are not allowed", recovery=recovery
             )
@@ -148,10 +159,9 @@ def _matches(value: str, allowed: Sequence[str]) -> bool:
 
 
 class HttpMiddleware:
-    """ASGI: gives a request its id, and while the process drains closes its connection.
+    """ASGI: gives each request an id, and closes its connection while the process is stopping.
 
-    The base of `GatewayMiddleware`, for a process that answers no calls.
-    """
+    This is the base of `GatewayMiddleware`, for a process that does not answer calls."""
 
     def __init__(self, app: ASGIApp, draining: Draining) -> None:
         self.app = app
@@ -184,13 +194,13 @@ class HttpMiddleware:
 class GatewayMiddleware(HttpMiddleware):
     """ASGI: everything between the socket and a route.
 
-    It continues the trace, checks Host and Origin, passes the console's requests on, answers
-    preflights, authenticates the caller, counts the request, and receives the body, limited in
-    size, depth and time. Responses get CORS headers, and large ones of JSON are compressed.
+    It continues the trace, checks Host and Origin, passes on requests of the console, answers
+    preflight requests, authenticates the caller, counts the request, and receives the body within
+    limits of size, depth and time. Responses get CORS headers, and large JSON responses are
+    compressed.
 
-    Requests that `streams` picks are only counted: their route reads the body in chunks, with a
-    limit of its own.
-    """
+    Requests to the API that `streams` selects are only counted: their route reads the body in
+    chunks, with a limit of its own."""
 
     def __init__(  # noqa: PLR0913 - one name a part, all of them by keyword
         self,
@@ -242,7 +252,7 @@ class GatewayMiddleware(HttpMiddleware):
     async def _pass(
         self, state: RequestState, scope: Scope, receive: Receive, response: "_Response"
     ) -> None:
-        """Pass a request on to its route, once everything is checked that all have in common."""
+        """Check what all requests have in common, then pass the request to its route."""
         path: str = scope["path"]
         app: ASGIApp | None = self._hosts.refusal(scope, state.headers)
         if app is None and self._console is not None and path.startswith(CONSOLE_PATH):
@@ -257,7 +267,7 @@ class GatewayMiddleware(HttpMiddleware):
                 app = self.app
                 if state.caller is not None and self._admission is not None:
                     self._admission.rates.count(state.caller, "requests")
-                if not self._streams(scope):
+                if not (path.startswith(API_PATH) and self._streams(scope)):
                     body = state.body = await self._read(state, receive)
                     receive = replayed({"type": "http.request", "body": body}, receive)
         except TimeoutError:
@@ -299,12 +309,12 @@ class GatewayMiddleware(HttpMiddleware):
             return None
         error = invalid_content(
             "compressed request bodies are not supported",
-            recovery="send it without Content-Encoding",
+            recovery="send the body without Content-Encoding",
         )
         return error_response(error, scope, status=UNSUPPORTED_STATUS)
 
     async def _identify(self, state: RequestState, scope: Scope) -> Response | None:
-        """Set the caller; return the response to a request that needs one and has none, else None.
+        """Set the caller of a request; return the response that refuses it, else None.
 
         401 without valid credentials, 403 for a valid token with too few scopes, 503 when the
         look-up fails, 429 for an address with too many invalid keys. At the paths of an
@@ -313,7 +323,7 @@ class GatewayMiddleware(HttpMiddleware):
         path: str = scope["path"]
         if path in self._public_paths:
             return None
-        if self._challenge.is_discovery(path):
+        if path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES):
             return self._challenge.not_found(scope)
         if scope["method"] == "OPTIONS":  # it has no key, and no route accepts it: 405, or 404
             return None
@@ -332,39 +342,38 @@ class GatewayMiddleware(HttpMiddleware):
         declared = headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
             raise payload_too_large(f"the request body is larger than {size_max} bytes")
-        # a request that announces no body takes no slot
-        is_empty = declared in (None, b"0") and b"transfer-encoding" not in headers
-        caller, admission = state.caller, self._admission
-        slots = None if caller is None or admission is None or is_empty else admission.bodies
-        tenant = b"" if caller is None else caller.tenant
-        if slots is not None:
-            await slots.acquire(tenant)
-        try:
-            async with asyncio.timeout(self._limits.body_s):
-                body = await _received(receive, size_max)
-        finally:
-            if slots is not None:
-                slots.release(tenant)
+        async with asyncio.timeout(self._limits.body_s):
+            body, is_whole = await _next_part(receive)
+            if not is_whole:  # its sender may be slow
+                async with self._body_slot(state.caller):
+                    parts, size = [body], len(body)
+                    while not is_whole and size <= size_max:
+                        body, is_whole = await _next_part(receive)
+                        parts.append(body)
+                        size += len(body)
+                    body = b"".join(parts)
+        if len(body) > size_max:
+            raise payload_too_large(f"the request body is larger than {size_max} bytes")
         if body and b"json" in headers.get(b"content-type", b"").lower():
-            return await checked_json(body, self._limits)
+            check_json(body, self._limits.json_depth_max, self._limits.json_values_max)
+            if b"\\u" in body:
+                body = replace_half_characters(body)
+            await others_first(len(body))
         return body
 
+    def _body_slot(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
+        if caller is None or self._admission is None:
+            return nullcontext()
+        return self._admission.bodies.hold(caller.tenant)
 
-async def _received(receive: Receive, size_max: int) -> bytes:
-    """Return the whole body; ClientDisconnect where it ends early, PAYLOAD_TOO_LARGE."""
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > size_max:
-            raise payload_too_large(f"the request body is larger than {size_max} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunk if len(chunks) == 1 else b"".join(chunks)
+
+async def _next_part(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next part of a body, and whether it is the last; ClientDisconnect without one."""
+    message = await receive()
+    if message["type"] != "http.request":
+        raise ClientDisconnect
+
+    return message.get("body", b""), not message.get("more_body", False)
 
 
 def replayed(first: Message, receive: Receive) -> Receive:

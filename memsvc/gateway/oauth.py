@@ -1,7 +1,6 @@
-"""OAuth 2.1 resource server: verifies one issuer's access tokens (JWT, RFC 9068).
+"""OAuth 2.1 resource server: verifies access tokens of one issuer (JWT, RFC 9068).
 
-It also returns their callers. A token is never passed on.
-"""
+It returns their callers. Tokens are never passed on."""
 
 import json
 import re
@@ -35,69 +34,95 @@ _TENANT: Final = b"memsvc\x00oauth\x00"
 
 
 class OAuthOptions(Options):
-    """OAuth access tokens, accepted in addition to keys. Without `issuer`, none are."""
+    """OAuth access tokens, accepted in addition to keys.
+
+    Without `issuer`, no tokens are accepted."""
 
     issuer: str = Field(
-        "", description="the exact `iss` claim of tokens; empty: tokens are not accepted"
+        "",
+        description="value that the `iss` claim of a token must have exactly; empty: tokens are not"
+        " accepted",
     )
     resource: str = Field(
         "",
-        description="public URL of /mcp; the required `aud` claim of tokens, and where clients find"
-        " the metadata",
+        description="public URL of /mcp; tokens must contain it as their `aud` claim, and clients"
+        " use it to find the OAuth metadata",
     )
-    audiences: tuple[str, ...] = Field((), description="other accepted values of `aud`")
-    jwks_url: str = Field("", description="URL of the issuer's keys")
+    audiences: tuple[str, ...] = Field(
+        (), description="other values that are accepted as the `aud` claim"
+    )
+    jwks_url: str = Field("", description="URL of the issuer's signing keys (JWKS)")
     jwks_file: Path | None = Field(
-        None, description="file with the issuer's keys, instead of the URL"
+        None,
+        description="file that contains the issuer's signing keys (JWKS), used instead of jwks_url",
     )
     algorithms: tuple[Algorithm, ...] = Field(
         ("RS256", "ES256", "EdDSA"), min_length=1, description="accepted signature algorithms"
     )
     token_types: tuple[str, ...] = Field(
         ("at+jwt", "application/at+jwt", "jwt"),
-        description="accepted `typ` headers of tokens; an empty entry accepts tokens without one",
+        description="accepted `typ` headers of tokens; an empty entry also accepts tokens without"
+        " this header",
     )
-    required_scopes: tuple[str, ...] = Field((), description="scopes that every token must have")
+    required_scopes: tuple[str, ...] = Field(
+        (), description="OAuth scopes that every token must have"
+    )
     read_scopes: tuple[str, ...] = Field(
         ("memsvc:read",),
-        description="scopes of which any one gives the read permission; none: every token has it",
+        description="OAuth scopes, each of which gives the read permission; empty: every token has"
+        " this permission",
     )
     write_scopes: tuple[str, ...] = Field(
         ("memsvc:write",),
-        description="scopes of which any one gives the write permission; none: every token has it",
+        description="OAuth scopes, each of which gives the write permission; empty: every token has"
+        " this permission",
     )
     admin_scopes: tuple[str, ...] = Field(
         ("memsvc:admin",),
-        description="scopes of which any one gives the admin permission; none: every token has it",
+        description="OAuth scopes, each of which gives the admin permission; empty: every token has"
+        " this permission",
     )
     scopes_claim: str = Field(
-        "scope", min_length=1, description="claim with the scopes: a list, or a text of words"
+        "scope",
+        min_length=1,
+        description="claim that contains the OAuth scopes, as a list or as one text with spaces"
+        " between them",
     )
     tenant_claim: str = Field(
-        "sub", min_length=1, description="claim that identifies the tenant, for this issuer"
+        "sub",
+        min_length=1,
+        description="claim that identifies the tenant of a token; the same value from another"
+        " issuer identifies another tenant",
     )
     projects_claim: str = Field(
         "",
-        description="claim with the projects that a token may use, `*` for all; empty: tokens may"
-        " use all projects",
+        description="claim that lists the projects that a token may use, with `*` for all projects;"
+        " if this setting is empty, tokens may use all projects",
     )
     leeway_s: float = Field(
-        30.0, ge=0, le=300, description="tolerated difference of the issuer's clock"
+        30.0,
+        ge=0,
+        le=300,
+        description="tolerated difference between the clocks of the issuer and of this server",
     )
-    token_chars_max: int = Field(8192, ge=512, le=65536, description="maximum length of a token")
+    token_chars_max: int = Field(
+        8192, ge=512, le=65536, description="maximum length of a token, in characters"
+    )
     jwks_refresh_s: float = Field(
         600.0, ge=10, description="interval at which the issuer's keys are read"
     )
     jwks_again_s: float = Field(
         30.0,
         ge=1,
-        description="minimum interval between reads for an unknown key id or after a failure",
+        description="minimum interval between two reads of the issuer's keys if a token has an"
+        " unknown key id or the last read failed",
     )
     jwks_timeout_s: float = Field(
         3.0,
         gt=0,
         le=30,
-        description="time limit for reading the keys; requests with a known key id never wait",
+        description="time limit for reading the issuer's keys; requests whose token has a known key"
+        " id never wait",
     )
 
     @field_validator("issuer", "resource", "jwks_url")
@@ -115,7 +140,8 @@ class OAuthOptions(Options):
             )
         ):
             raise ValueError(
-                "must be an https URL (http on this machine only), without user or fragment"
+                "must be an https URL without a user name or a fragment (http is allowed"
+                " only for addresses on this machine)"
             )
         return value
 
@@ -124,9 +150,11 @@ class OAuthOptions(Options):
         if not self.issuer:
             return self
         if not self.resource:
-            raise ValueError("issuer also needs resource, the public URL of /mcp")
+            raise ValueError(
+                "if issuer is set, resource must also be set, to the public URL of /mcp"
+            )
         if bool(self.jwks_url) == (self.jwks_file is not None):
-            raise ValueError("issuer also needs either jwks_url or jwks_file")
+            raise ValueError("if issuer is set, either jwks_url or jwks_file must also be set")
         return self
 
 
@@ -136,7 +164,7 @@ class InsufficientScopeError(MemsvcError):
     def __init__(self, scopes: str) -> None:
         super().__init__(
             Code.PERMISSION_DENIED,
-            "this token lacks a scope",
+            "this token lacks a required scope",
             recovery=f"request these scopes from the issuer: {scopes}",
         )
         self.scopes = scopes
@@ -144,19 +172,19 @@ class InsufficientScopeError(MemsvcError):
 
 @frozen
 class OAuthScopes:
-    """Supported scopes, as clients learn them."""
+    """The supported scopes, as clients learn them."""
 
     options: OAuthOptions
 
     @property
     def all(self) -> list[str]:
-        """Every scope that has a meaning here."""
+        """Every scope that this server uses."""
         listed = (self.options.required_scopes, *map(self.of, Permission))
         return list(dict.fromkeys(chain.from_iterable(listed)))
 
     @property
     def default(self) -> str:
-        """Scopes that a new client requests: to read and to write."""
+        """The scopes that a new client requests: to read and to write."""
         return self._for((Permission.READ, Permission.WRITE))
 
     def with_permission(self, caller: Caller, missing: Permission) -> str:
@@ -164,7 +192,7 @@ class OAuthScopes:
         return self._for(sorted({*caller.permissions, missing}))
 
     def of(self, permission: Permission) -> tuple[str, ...]:
-        """Return the scopes of which any gives a permission."""
+        """Return the scopes that each give a permission."""
         options = self.options
         return {
             Permission.READ: options.read_scopes,
@@ -178,7 +206,7 @@ class OAuthScopes:
 
 
 def is_token(text: str) -> bool:
-    """Return whether this has the shape of a JWT, which no key has."""
+    """Return whether a text has the form of a JWT, which keys never have."""
     return text.startswith("ey") and text.count(".") == 2
 
 
@@ -205,11 +233,10 @@ class TokenVerifier:
         )
 
     async def caller(self, text: str) -> Caller | None:
-        """Return the caller of a token; None if it is invalid.
+        """Return the caller of a token, or None if the token is invalid.
 
-        InsufficientScopeError for a valid token without permissions, UNAVAILABLE as long as the
-        issuer's keys were never read.
-        """
+        Raises InsufficientScopeError for a valid token without permissions, and UNAVAILABLE if the
+        issuer's keys have never been read."""
         try:
             return self._caller(await self._claims(text))
         except InvalidTokenError:
@@ -331,16 +358,15 @@ _UNSUPPORTED_HEADERS: Final = ("crit", "b64")
 
 
 class InvalidTokenError(Exception):
-    """An invalid token. It gives no reason: only the sender could use one."""
+    """The token is invalid. The error gives no reason, since only an attacker could use one."""
 
 
 @frozen
 class SignedToken:
-    """A token whose signature is not verified yet.
+    """A token whose signature has not been verified yet.
 
-    Its header only selects which of our keys and of our algorithms to use: `jku`, `jwk`, `x5u` and
-    similar name keys of the sender.
-    """
+    Its header only selects which of the issuer's keys and allowed algorithms to use; `jku`, `jwk`,
+    `x5u` and similar fields, with which a sender could name a key, are ignored."""
 
     text: str = field(repr=False)
     algorithm: str
@@ -348,7 +374,7 @@ class SignedToken:
     type: str
 
     def verify(self, key: PublicKey) -> dict[str, Any]:
-        """Return the claims, verified with this key."""
+        """Return the claims after verifying the signature with this key."""
         import jwt  # noqa: PLC0415 - few have an issuer, and it takes long to load
 
         try:

@@ -77,9 +77,9 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
             "title": "memsvc",
             "version": version,
             "description": (
-                "Memory for agents. Paths below /api/memories may end with a slash. A user"
-                " whose id equals a word in such a path (search, settings, events,"
-                " extraction-prompt) is named with ?user_id= or percent-encoded. A failed"
+                "Memory for agents. Paths below /api/memories may end with a slash. If the"
+                " id of a user equals a word in such a path (search, settings, events,"
+                " extraction-prompt), pass it as ?user_id= or percent-encode it. A failed"
                 " request returns `Error`, with the HTTP status of its code."
             ),
         },
@@ -236,7 +236,7 @@ _EVENTS: Final[dict[str, Any]] = _plain_operation(
     _parameter(
         "Last-Event-ID",
         "header",
-        {"type": "string", "description": "position of the client in the stream"},
+        {"type": "string", "description": "id of the last event that the client received"},
         required=False,
     ),
 ) | {

@@ -1,4 +1,4 @@
-"""Tools over plain HTTP: the list, a call of each, and operations by method, path and query."""
+"""Tools over plain HTTP: their list, calls by name, and operations by method and path."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +35,10 @@ _REST: Final = "{path}"
 class RestOperation:
     """One method of one path, and the tool that it calls.
 
-    `{name}` in the path is one segment, decoded once and by itself; `named` maps it to its argument
-    where the names differ. `{path}` at its end is all that follow, as the path of a file. The query
-    may have `query`; with `takes_body` all other arguments come as JSON. `defaults` are arguments
-    that a request need not give.
-    """
+    `{name}` in the path is one segment, decoded by itself; `named` maps it to the tool's argument
+    if the names differ. `{path}` at the end stands for all remaining segments, as the path of a
+    file. `query` lists the arguments that may be in the query; with `takes_body`, all others come
+    as JSON. `defaults` are arguments that a request may omit."""
 
     method: str
     path: str
@@ -51,7 +50,7 @@ class RestOperation:
 
     @property
     def segments(self) -> list[str]:
-        """Path between its slashes."""
+        """The path as a list of segments."""
         return self.path.split("/")[1:]
 
     def placeholders(self) -> dict[str, str]:
@@ -60,11 +59,10 @@ class RestOperation:
         return {name: self.named.get(name, name) for name in names}
 
     def matched(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """Return the arguments in a request's path; None if it is another path.
+        """Return the arguments in a request's path, or None if the path does not match.
 
-        A fixed word of the path only matches literally: percent-encoded, it is a name like any
-        other. INVALID_ARGUMENT for what is not UTF-8: two such names must not be the same one.
-        """
+        A fixed word of the path only matches literally: if it is percent-encoded, it is treated as
+        a name. Raises INVALID_ARGUMENT if a name is not UTF-8."""
         pattern = self.segments
         has_rest = pattern[-1] == _REST
         count = len(pattern) - has_rest
@@ -82,7 +80,7 @@ class RestOperation:
         """Return the tool's arguments; INVALID_ARGUMENT for duplicate or misplaced ones."""
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
-            raise invalid("the body must be an object")
+            raise invalid("the request body must be a JSON object")
         query = query_arguments(request, *self.query)
         for name in body.keys() & (query.keys() | found.keys()):
             raise invalid(f"{name} must be either in the body or in the URL, not in both")
@@ -93,14 +91,14 @@ def _decoded(raw: str) -> str:
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise invalid("a path must be UTF-8, percent-encoded") from error
+        raise invalid("a path must be percent-encoded UTF-8") from error
 
 
 def _path(segments: Sequence[str]) -> str:
     """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
     decoded = list(map(_decoded, segments))
     if any("/" in segment for segment in decoded):
-        raise invalid_path("a segment of a path must not contain a slash")
+        raise invalid_path("a part of a path between two slashes must not itself contain a slash")
     return "".join("/" + segment for segment in decoded)
 
 
@@ -112,10 +110,9 @@ def segments_of(scope: Scope) -> list[str]:
 
 
 def query_arguments(request: Request, *names: str) -> dict[str, Any]:
-    """Return the query as arguments; INVALID_ARGUMENT for unknown or repeated names.
+    """Return the arguments in the query, except a key.
 
-    A key in the query is none of them.
-    """
+    Raises INVALID_ARGUMENT for unknown or repeated names."""
     pairs = [
         (name, value)
         for name, value in request.query_params.multi_items()
@@ -124,7 +121,8 @@ def query_arguments(request: Request, *names: str) -> dict[str, Any]:
     arguments = dict(pairs)
     if len(arguments) < len(pairs) or not arguments.keys() <= set(names):
         raise invalid(
-            "allowed query parameters, each at most once: " + (", ".join(names) or "nothing")
+            "the query parameters allowed here, each at most once, are: "
+            + (", ".join(names) or "nothing")
         )
     return arguments
 
@@ -136,8 +134,7 @@ SURFACE = "rest"
 def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
     """Return `GET /api/tools`, the visible tools, and `POST /api/tools/{name}`, a call.
 
-    The arguments come as JSON.
-    """
+    The arguments are sent as JSON."""
 
     async def list_tools(request: Request) -> Response:
         caller = caller_of(request.scope)
@@ -172,7 +169,9 @@ def _listed(tool: Tool, own: frozenset[str]) -> dict[str, Any]:
 
 
 async def json_body(request: Request) -> Any:
-    """Return the JSON of the body, {} for none; INVALID_ARGUMENT unless it is declared as JSON."""
+    """Return the JSON of the body, or {} if it is empty.
+
+    Raises INVALID_ARGUMENT if the body is not declared as JSON."""
     body = await request.body()
     if not body:
         return {}
@@ -184,7 +183,7 @@ async def json_body(request: Request) -> Any:
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise invalid(f"the body is not valid JSON{position(error)}") from None
+        raise invalid(f"the request body is not valid JSON{position(error)}") from None
     await others_first(len(body))
     return value
 
@@ -221,7 +220,7 @@ async def perform(
 
 
 def answer(request: Request, outcome: CallOutcome) -> Response:
-    """Return the result as it is, or the error with its status."""
+    """Return the result unchanged, or the error with its HTTP status."""
     if outcome.error is not None:
         return error_response(outcome.error, request.scope)
     return Response(outcome.text, media_type="application/json")
@@ -233,11 +232,10 @@ Handler = Callable[[Request, dict[str, Any]], Awaitable[ASGIApp]]
 
 @dataclass(frozen=True, eq=False)
 class OperationRoutes(BaseRoute):
-    """All routes of operations at and below one path; those of some tools have handlers.
+    """All routes of operations at and below one path. Some tools have handlers of their own.
 
-    They are matched on the raw path: the decoded one that other routes match has lost the borders
-    of segments. `check` raises for segments before all else.
-    """
+    Routes are matched on the raw path, since the decoded path no longer shows where segments end.
+    `check` raises for segments before anything else happens."""
 
     dispatch: Dispatch
     path: str
@@ -254,8 +252,7 @@ class OperationRoutes(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request.
 
-        404 and 405 are HTTPException, every other refusal is MemsvcError.
-        """
+        404 and 405 are raised as HTTPException, every other refusal as MemsvcError."""
         request, segments = Request(scope, receive), self.segments_of(scope)
         self.check(segments)
         allowed: dict[str, None] = {}
@@ -282,7 +279,7 @@ class OperationRoutes(BaseRoute):
 
 
 def has_prefix(path: str, segments: Sequence[str]) -> bool:
-    """Return whether the segments of a request are those of this path, or begin with them."""
+    """Return whether the segments of a request begin with those of this path."""
     prefix = path.split("/")[1:]
     return segments[: len(prefix)] == prefix
 

@@ -1,4 +1,4 @@
-"""mcp_pipe: several calls in one, in order, within limits of time and size."""
+"""The tool mcp_pipe: several calls in one, with limits of time and size."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class PipeResult(Result):
 
 
 def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
-    """Return the value as JSON, if a request could hold it."""
+    """Return the value as JSON. Raises an error if it is larger than a request may be."""
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -72,7 +72,7 @@ class _StepOutcome(NamedTuple):
 
 
 class PipeRun:
-    """One pipeline in progress, with nested ones: they share time, result bytes and slots."""
+    """A running pipeline with nested ones, which share its time, result bytes and slots."""
 
     def __init__(
         self, calls: ToolCalls, options: PipeOptions, limits: LimitsOptions, clock: Clock
@@ -91,8 +91,8 @@ class PipeRun:
     async def run(self, pipeline: Pipeline) -> PipeResult:
         """Run the pipeline and return its result.
 
-        If a step failed, raise the error of the first one, with all records in its details.
-        """
+        If a step fails, the error of the first failed step is raised, with all records in its
+        details."""
         values = PipeValues(pipeline.variables)
         self._expected = _calls(pipeline.steps)
         error = await self._steps(pipeline, values)
@@ -104,7 +104,7 @@ class PipeRun:
         # sending everything again would repeat what was done
         if error.retryable and self._has_written:
             details["retryable"] = False
-            recovery = "some steps were already run; send only the others"
+            recovery = "some steps have already run; send only the others"
         raise MemsvcError(
             error.code,
             error.message,
@@ -315,15 +315,16 @@ class PipeTool:
         returned: Annotated[
             Any,
             Field(alias="return"),
-            "what to return; default: the last step's record",
+            "value to return; default: the last step's record",
         ] = None,
-        continue_on_error: Annotated[bool | None, "continue after a failure"] = None,
+        continue_on_error: Annotated[bool | None, "continue after failures"] = None,
     ) -> PipeResult:
-        """Call to run several tools, listed or not, in sequence or in parallel.
+        """Call this to run several tools, listed or not, in sequence or in parallel.
 
-        In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert text,
-        {"$ref": "steps.ID.structured"} a value. Steps of a group: ${steps.GROUP.children.ID.text};
-        of a pipe: ${steps.PIPE.steps.ID.text}. A failure undoes nothing."""
+        In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert text;
+        {"$ref": "steps.ID.structured"} inserts a value. Steps of a group:
+        ${steps.GROUP.children.ID.text}; of a pipe: ${steps.PIPE.steps.ID.text}. A failure
+        undoes no earlier step."""
         values = (vars_, steps, returned, continue_on_error)
         fields = zip(SPEC_FIELDS, values, strict=True)
         given = {name: value for name, value in fields if value is not None}

@@ -1,4 +1,4 @@
-"""Pipelines of tool calls as specs: parsing, limits, and references to earlier results."""
+"""Specifications of pipelines: parsing, limits, and references to earlier results."""
 
 import re
 from collections.abc import Mapping
@@ -25,23 +25,39 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 
 
 class PipeOptions(Options):
-    """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
+    """Limits of mcp_pipe. The arguments of a step may be as large as a request."""
 
-    enabled: bool = Field(True, description="whether this tool is enabled")
-    steps_max: int = Field(50, ge=1, le=1000, description="steps in total, including nested ones")
-    depth_max: int = Field(
-        5, ge=0, le=10, description="levels to which pipelines and parallel groups may be nested"
+    enabled: bool = Field(True, description="whether the tool mcp_pipe is enabled")
+    steps_max: int = Field(
+        50,
+        ge=1,
+        le=1000,
+        description="maximum number of steps in a pipeline, including nested steps",
     )
-    parallel_max: int = Field(8, ge=1, le=100, description="calls of one pipeline that run at once")
+    depth_max: int = Field(
+        5,
+        ge=0,
+        le=10,
+        description="maximum nesting depth of pipelines and parallel groups",
+    )
+    parallel_max: int = Field(
+        8,
+        ge=1,
+        le=100,
+        description="maximum number of calls of one pipeline that run at once; further calls wait",
+    )
     timeout_s: float = Field(60.0, gt=0, le=3600, description="time limit of one pipeline")
     result_bytes_max: int = Field(
-        8 * 1024 * 1024, ge=1024, description="total size of the steps' results, in bytes"
+        8 * 1024 * 1024,
+        ge=1024,
+        description="maximum total size of the results of all steps of a pipeline, in bytes; a step"
+        " whose result would exceed it fails",
     )
 
 
 @frozen
 class ToolStep:
-    """A call of a tool, whose arguments have unresolved references."""
+    """A call of a tool whose arguments may contain references."""
 
     id: str
     tool: str
@@ -50,7 +66,7 @@ class ToolStep:
 
 @frozen
 class ConcurrentStep:
-    """Steps that run at the same time; none of them sees another one."""
+    """Steps that run at the same time and cannot refer to each other."""
 
     id: str
     children: tuple["PipelineStep", ...]
@@ -69,7 +85,7 @@ PipelineStep = ToolStep | ConcurrentStep | PipeStep
 
 @frozen
 class Pipeline:
-    """Steps in order, and the value to return; for None, the last step's record."""
+    """Steps in order, and the value to return, or None for the record of the last step."""
 
     variables: dict[str, Any]
     steps: tuple[PipelineStep, ...]
@@ -79,7 +95,7 @@ class Pipeline:
 
 @dataclass(slots=True)
 class PipeValues:
-    """Targets of references: `vars`, the records of earlier `steps`, and the `last` of them."""
+    """Values that references name: `vars`, the records of `steps`, and the `last` record."""
 
     variables: dict[str, Any]
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -92,25 +108,23 @@ class PipeValues:
 
 
 def read_pipeline(spec: Any, limits: PipeOptions) -> Pipeline:
-    """Parse a pipeline; INVALID_ARGUMENT, before anything is run, if any part of it is wrong.
+    """Parse a pipeline; INVALID_ARGUMENT, before anything is run, if a part is wrong.
 
-    A step is `id` and exactly one of `tool` with `args`, `parallel`, `pipe`. A nested pipeline
-    inherits the variables of the outer one, and may add to them. It may not contain anything that
-    would have no effect.
-    """
+    A step has an `id` and exactly one of `tool` with `args`, `parallel`, or `pipe`. A nested
+    pipeline inherits the variables of the outer one, and may add to them. It may not contain
+    anything that would have no effect."""
     return _SpecParser(limits).pipeline(spec, {}, 0, "spec")
 
 
 def resolve(value: Any, seen: PipeValues, bytes_max: int) -> Any:
     """Return the value with its references replaced.
 
-    `${path}` within a string becomes text (JSON if it is no string, nothing for null), an object
-    `{"$ref": "path"}` the value itself, whatever its type.
+    `${path}` within a string becomes text: JSON for a value that is not a string, and nothing for
+    null. An object `{"$ref": "path"}` becomes the value itself, whatever its type.
 
-    A path is names and indexes between dots, and begins with `vars`, `steps` or `last`.
-    INVALID_ARGUMENT where it leads nowhere; PAYLOAD_TOO_LARGE as soon as the inserted values are
-    larger than this.
-    """
+    A path is a list of names and indexes separated by dots, and begins with `vars`, `steps` or
+    `last`. Raises INVALID_ARGUMENT if it leads nowhere, and PAYLOAD_TOO_LARGE if the inserted
+    values exceed the limit."""
     return _Resolver(seen, bytes_max).value(value)
 
 
@@ -125,7 +139,7 @@ class _SpecParser:
         if not isinstance(spec, Mapping):
             raise invalid(f"{where} must be an object")
         if not spec.keys() <= {*SPEC_FIELDS}:
-            raise invalid(f"{where} may only have {', '.join(SPEC_FIELDS)}")
+            raise invalid(f"{where} must not have members other than {', '.join(SPEC_FIELDS)}")
         variables, go_on = spec.get("vars"), spec.get("continue_on_error")
         if not isinstance(variables, dict | None):
             raise invalid(f"{where}.vars must be an object")
@@ -168,7 +182,7 @@ class _SpecParser:
         if not isinstance(step, Mapping):
             raise invalid(f"{where} must be an object")
         if not step.keys() <= {*_STEP_FIELDS}:
-            raise invalid(f"{where} may only have {', '.join(_STEP_FIELDS)}")
+            raise invalid(f"{where} must not have members other than {', '.join(_STEP_FIELDS)}")
         name = step.get("id")
         if name is None or (isinstance(name, str) and not name.strip()):
             raise invalid("step.id cannot be empty")
@@ -196,7 +210,8 @@ def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:
         raise invalid(f"{where}.args must be an object")
     if tool.strip() == PIPE_TOOL:
         raise invalid(
-            f"{PIPE_TOOL} cannot invoke itself", recovery="put the steps into a step with `pipe`"
+            f"{PIPE_TOOL} cannot invoke itself",
+            recovery="wrap these steps in a single step that uses `pipe`",
         )
     return ToolStep(name, tool, args or {})
 
@@ -237,7 +252,9 @@ class _Resolver:
         text = found if isinstance(found, str) else _json(found).decode()
         self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
-            raise payload_too_large(f"references insert more than {self._bytes_max} bytes")
+            raise payload_too_large(
+                f"the references in this pipeline insert more than {self._bytes_max} bytes"
+            )
         return text
 
     def _at(self, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Limits of keys and tenants: rates of calls, shared among replicas, and bytes stored."""
+"""Limits of keys and tenants: call rates, which replicas share, and stored bytes."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,8 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 from time import monotonic, perf_counter
 from typing import Final, Literal, TypeVar
+from uuid import UUID
 
 import structlog
 from pydantic import Field, field_validator
@@ -28,14 +30,14 @@ _Value = TypeVar("_Value")
 
 
 class LatestDict(OrderedDict[_Key, _Value]):
-    """Values by key, of which the latest are kept, up to a limit."""
+    """A dictionary that keeps the latest values, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
 
     def put(self, key: _Key, value: _Value) -> None:
-        """Set a value, as the latest."""
+        """Set a value, which becomes the latest."""
         self[key] = value
         self.move_to_end(key)
         if len(self) > self._limit:
@@ -57,14 +59,15 @@ class StoredOptions(Options):
     tenant_bytes_max: int = Field(
         10_000_000_000,
         ge=0,
-        description="bytes that a tenant may store in all kinds of memory, including derived data;"
-        " 0: unlimited",
+        description="maximum number of bytes that a tenant can store in all kinds of memory,"
+        " including derived data; 0: unlimited",
     )
     grace_days: int = Field(
         30,
         ge=0,
         le=3650,
-        description="days for which tenants older than this quota are exempt from it",
+        description="for how many days, counted from the migration that introduced this quota,"
+        " tenants that already existed then may exceed it",
     )
 
     @property
@@ -81,10 +84,9 @@ class _Count:
 
 
 class StorageQuota:
-    """Refuses tools that store something for a tenant at its quota or above.
+    """Refuses tools that store something for a tenant that has reached its quota.
 
-    Writes between two counts may exceed it.
-    """
+    Writes between two counts may exceed the quota."""
 
     def __init__(self, database: Database, clock: Clock, quota: Quota) -> None:
         self._database = database
@@ -94,9 +96,9 @@ class StorageQuota:
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
 
     def check(self, tenant: bytes, tool: Tool) -> None:
-        """Raise QUOTA_EXCEEDED where the tool would store more than the tenant may.
+        """Raise QUOTA_EXCEEDED if the tool would store something for a tenant at its quota.
 
-        Never waits; what it counts is no part of the call."""
+        Never waits: the storage is counted outside of the call."""
         if not self._quota.bytes_max or tool.read_only or tool.is_admin or tool.over_quota:
             return
         count = self._counts.get(tenant)
@@ -108,7 +110,7 @@ class StorageQuota:
             raise self._quota.exceeded(count.stored_bytes)
 
     async def count(self, tenant: bytes) -> None:
-        """Count what the tenant stores now."""
+        """Count how much the tenant stores now."""
         started = perf_counter()
         async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
             stored_bytes = await usage.quota_bytes(tx)
@@ -170,7 +172,9 @@ AT_ONCE_RETRY_S: Final = 1.0
 TENANT_DIGITS_MIN: Final = 8
 
 Kind = Literal["calls", "requests"]
-_Bucket = tuple[Kind, str | None]
+_KeyName = UUID | str
+"""What identifies a key within its tenant: its id, or its label where it is not listed."""
+_Bucket = tuple[Kind, _KeyName | None]
 """Kind of what is counted, and the key; None for all of a tenant's keys together."""
 
 
@@ -182,43 +186,58 @@ class RateOptions(Options):
 
     enabled: bool = Field(
         True,
-        description="whether call rates and concurrent calls of each key and tenant are limited",
+        description="whether to limit the call rates and concurrent calls of each key and tenant",
     )
     key_calls_s: float = Field(
         300,
         ge=0,
-        description="calls per second per key, including steps of mcp_pipe; 0: unlimited",
+        description="maximum number of calls per second per key, including steps of mcp_pipe; 0:"
+        " unlimited",
     )
     tenant_calls_s: float = Field(
-        600, ge=0, description="calls per second for all keys of a tenant together; 0: unlimited"
+        600,
+        ge=0,
+        description="maximum number of calls per second for all keys of a tenant together; 0:"
+        " unlimited",
     )
     key_requests_s: float = Field(
-        600, ge=0, description="HTTP requests per second per key; 0: unlimited"
+        600, ge=0, description="maximum number of HTTP requests per second per key; 0: unlimited"
     )
     tenant_requests_s: float = Field(
         1200,
         ge=0,
-        description="HTTP requests per second for all keys of a tenant together; 0: unlimited",
+        description="maximum number of HTTP requests per second for all keys of a tenant together;"
+        " 0: unlimited",
     )
     burst_s: float = Field(
         10,
         gt=0,
         le=3600,
-        description="seconds' worth of a rate that may be used at once after a pause",
+        description="after a pause, a caller may make at once as many calls as its rate allows in"
+        " this many seconds",
     )
     key_calls_at_once: int = Field(
-        64, ge=0, description="concurrent calls per key in one process; 0: unlimited"
+        64,
+        ge=0,
+        description="maximum number of concurrent calls per key in one process; 0: unlimited",
     )
     tenant_calls_at_once: int = Field(
-        128, ge=0, description="concurrent calls per tenant in one process; 0: unlimited"
+        128,
+        ge=0,
+        description="maximum number of concurrent calls per tenant in one process; 0: unlimited",
     )
     tenants: tuple[str, ...] = Field(
         (),
-        description="tenants with higher or lower limits, as ID=FACTOR: at least the first 8 digits"
-        " of the tenant, as `memsvc key list` shows them, and a number such as 4 or 0.5",
+        description="tenants with higher or lower limits, each as ID=FACTOR: ID is the first 8 or"
+        " more digits of the tenant's id, as shown by `memsvc key list`, and FACTOR is"
+        " a number such as 4 or 0.5",
     )
     told_every_s: float = Field(
-        1.0, ge=0.05, le=60, description="interval at which replicas exchange counters"
+        1.0,
+        ge=0.05,
+        le=60,
+        description="interval at which replicas exchange their counts of calls, so that all"
+        " replicas together keep to the rate limits",
     )
 
     @field_validator("tenants")
@@ -228,10 +247,11 @@ class RateOptions(Options):
             digits, _, factor = one.partition("=")
             if len(digits) < TENANT_DIGITS_MIN or not set(digits) <= set("0123456789abcdef"):
                 raise ValueError(
-                    "must be ID=FACTOR, with at least 8 of the digits 0 to 9 and a to f as ID"
+                    "must be ID=FACTOR, where ID has at least 8 hexadecimal digits (0 to 9"
+                    " and a to f)"
                 )
             if not _is_positive(factor):
-                raise ValueError("must be ID=FACTOR, with a number above 0 as FACTOR")
+                raise ValueError("must be ID=FACTOR, where FACTOR is a number above 0")
         return value
 
     def factor(self, tenant: bytes) -> float:
@@ -253,7 +273,7 @@ def _is_positive(number: str) -> bool:
 
 
 class LimitError(MemsvcError):
-    """A limit is reached; the call itself is not at fault."""
+    """The call was refused because of a limit, not because of its content."""
 
 
 @dataclass(slots=True)
@@ -272,29 +292,32 @@ class _TenantUse:
     keys_at_once: int
     at_once: int
     uses: dict[_Bucket, _BucketUse] = field(default_factory=dict)
-    active: dict[str, int] = field(default_factory=dict)
+    active: dict[_KeyName, int] = field(default_factory=dict)
     active_calls: int = 0
     sent_at: float | None = None
 
 
 class RateLimits:
-    """Counts calls and requests. Without the database each process goes on with what it knows."""
+    """Counts calls and requests. Without the database, each process only uses its own counts."""
 
     def __init__(self, database: Database, options: RateOptions, meter: Meter) -> None:
         self._database = database
         self._options = options
         self._meter = meter
         self._tenants: dict[bytes, _TenantUse] = {}
+        self._limits = cache(partial(_limits_of, options))
         self._exchange_now = asyncio.Event()
 
     def count(self, caller: Caller, kind: Kind) -> None:
-        """Count one more; RATE_LIMITED, uncounted, when the key or its tenant is at its rate."""
+        """Count one more use.
+
+        Raises RATE_LIMITED, without counting, if the key or its tenant is at its limit."""
         if not self._options.enabled:
             return
         now = monotonic()
         tenant = self._tenant(caller.tenant)
         found: list[tuple[Rate, _BucketUse, float]] = []
-        for bucket in ((kind, _key(caller)), (kind, None)):
+        for bucket in ((kind, caller.key_id or caller.key_label), (kind, None)):
             rate = tenant.rates[kind, "" if bucket[1] is not None else None]
             if rate is None:
                 continue
@@ -312,32 +335,32 @@ class RateLimits:
                 self._exchange_now.set()
 
     def begin(self, caller: Caller) -> None:
-        """Count a call in progress, until `end`; RATE_LIMITED when there are too many."""
+        """Count a running call, until `end`. Raises RATE_LIMITED if too many calls are running."""
         if not self._options.enabled:
             return
         refused = self.over_limit(caller)
         if refused is not None:
             raise refused
-        tenant, label = self._tenant(caller.tenant), _key(caller)
-        tenant.active[label] = tenant.active.get(label, 0) + 1
+        tenant, key = self._tenant(caller.tenant), caller.key_id or caller.key_label
+        tenant.active[key] = tenant.active.get(key, 0) + 1
         tenant.active_calls += 1
 
     def end(self, caller: Caller) -> None:
-        """Count a call that began as ended."""
+        """Stop counting a call that has ended."""
         if not self._options.enabled:
             return
-        tenant, label = self._tenant(caller.tenant), _key(caller)
+        tenant, key = self._tenant(caller.tenant), caller.key_id or caller.key_label
         tenant.active_calls -= 1
-        tenant.active[label] -= 1
-        if not tenant.active[label]:
-            del tenant.active[label]
+        tenant.active[key] -= 1
+        if not tenant.active[key]:
+            del tenant.active[key]
 
     def over_limit(self, caller: Caller) -> LimitError | None:
-        """Return RATE_LIMITED where the key or its tenant has too many calls, else None."""
+        """Return RATE_LIMITED if the key or its tenant has too many calls, or None."""
         if not self._options.enabled:
             return None
         tenant = self._tenant(caller.tenant)
-        of_key = tenant.active.get(_key(caller), 0)
+        of_key = tenant.active.get(caller.key_id or caller.key_label, 0)
         if of_key >= tenant.keys_at_once > 0:
             return self._too_many("key", of_key, "with this key")
         if tenant.active_calls >= tenant.at_once > 0:
@@ -347,21 +370,8 @@ class RateLimits:
     def _tenant(self, tenant: bytes) -> _TenantUse:
         found = self._tenants.get(tenant)
         if found is None:
-            options, factor = self._options, self._options.factor(tenant)
-            allowed: dict[_Bucket, float] = {
-                ("calls", ""): options.key_calls_s,
-                ("calls", None): options.tenant_calls_s,
-                ("requests", ""): options.key_requests_s,
-                ("requests", None): options.tenant_requests_s,
-            }
-            found = self._tenants[tenant] = _TenantUse(
-                {
-                    bucket: Rate(per_s * factor, options.burst_s) if per_s else None
-                    for bucket, per_s in allowed.items()
-                },
-                keys_at_once=_apply_factor(options.key_calls_at_once, factor),
-                at_once=_apply_factor(options.tenant_calls_at_once, factor),
-            )
+            limits = self._limits(self._options.factor(tenant))
+            found = self._tenants[tenant] = _TenantUse(*limits)
         return found
 
     def _refused(self, bucket: _Bucket, wait_s: float) -> LimitError:
@@ -371,7 +381,7 @@ class RateLimits:
         return self._limit_error(f"{owner}_{kind}", message, wait_s)
 
     def _too_many(self, owner: str, count: int, subject: str) -> LimitError:
-        message = f"{count} calls {subject} are running, which is the limit"
+        message = f"{count} calls {subject} are already running, which is the limit"
         return self._limit_error(f"{owner}_at_once", message, AT_ONCE_RETRY_S)
 
     def _limit_error(self, reason: str, message: str, wait_s: float) -> LimitError:
@@ -379,10 +389,9 @@ class RateLimits:
         return LimitError(Code.RATE_LIMITED, message, retry_after_s=wait_s)
 
     async def exchange(self) -> bool:
-        """Exchange use with other replicas; return whether the database could be reached.
+        """Exchange counts with other replicas. Returns whether the database could be reached.
 
-        What could not be sent is not sent later: by then it has expired.
-        """
+        Counts that could not be sent are not sent later, since they would have expired by then."""
         now = monotonic()
         for name, tenant in list(self._tenants.items()):
             changes = {
@@ -409,7 +418,8 @@ class RateLimits:
                 if isinstance(error, ExclusiveLockError):  # while this tenant is being purged
                     continue
                 log.warning(
-                    "call rates cannot be shared with other replicas at the moment",
+                    "this replica cannot exchange its counts of calls with the other"
+                    " replicas at the moment; the rate limits are based on these counts",
                     code=error.code.value,
                 )
                 return False
@@ -438,7 +448,7 @@ class RateLimits:
         self._meter.add("memsvc_rates_told_total", status="success")
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Exchange in the background."""
+        """Exchange counts in the background."""
         return in_background(self._exchange_loop())
 
     async def _exchange_loop(self) -> None:
@@ -455,15 +465,23 @@ def _rate(tenant: _TenantUse, bucket: _Bucket) -> Rate:
     return rate
 
 
-def _key(caller: Caller) -> str:
-    """Return what identifies a key within its tenant."""
-    return caller.key_label if caller.key_id is None else str(caller.key_id)
-
-
 def _bucket_name(bucket: _Bucket) -> str:
     kind, label = bucket
     return kind if label is None else f"{kind} {label}"
 
 
-def _apply_factor(limit: int, factor: float) -> int:
-    return max(1, round(limit * factor)) if limit else 0
+def _limits_of(options: RateOptions, factor: float) -> tuple[dict[_Bucket, Rate | None], int, int]:
+    """Return a tenant's rates, and how many calls of a key and of all its keys may run at once."""
+    allowed: dict[_Bucket, float] = {
+        ("calls", ""): options.key_calls_s,
+        ("calls", None): options.tenant_calls_s,
+        ("requests", ""): options.key_requests_s,
+        ("requests", None): options.tenant_requests_s,
+    }
+    rates = {
+        bucket: Rate(per_s * factor, options.burst_s) if per_s else None
+        for bucket, per_s in allowed.items()
+    }
+    at_once = options.key_calls_at_once, options.tenant_calls_at_once
+    of_key, of_tenant = (max(1, round(limit * factor)) if limit else 0 for limit in at_once)
+    return rates, of_key, of_tenant

@@ -1,4 +1,4 @@
-"""The public HTTP routes, health and metrics, errors as JSON, and the state of a request."""
+"""The public HTTP routes, health checks and metrics, errors as JSON, and the state of a request."""
 
 import asyncio
 import re
@@ -66,8 +66,9 @@ class RequestState:
 
     `headers` has the first value of each name, `body` the whole body, except that of an upload.
     `missing_permission` is the one for lack of which a call was refused, `retry_after` the header
-    of one that was refused for now. Of an MCP session it has the hash of its id, whether its client
-    shows forms, and what sends it a request in the response.
+    of one that was refused for now. `toolsets` are those that an MCP request names; of its session
+    it has the hash of its id, whether its client shows forms, and what sends it a request in the
+    response.
     """
 
     method: str
@@ -77,6 +78,7 @@ class RequestState:
     cors_headers: tuple[Header, ...] = ()
     missing_permission: Permission | None = None
     retry_after: tuple[Header, ...] = ()
+    toolsets: frozenset[str] = frozenset()
     session: bytes | None = None
     has_forms: bool = False
     send_request: Callable[[dict[str, Any]], Awaitable[None]] | None = None
@@ -97,30 +99,30 @@ def caller_of(scope: Scope) -> Caller:
     """Return the caller of a request at a path that needs one."""
     caller = state_of(scope).caller
     if caller is None:
-        raise RuntimeError("a request came to its route without a caller")
+        raise RuntimeError("a request that needs an authenticated caller was routed without one")
     return caller
 
 
 @dataclass(slots=True)
 class Draining:
-    """State of a process that was told to stop: it finishes its requests and is no longer ready."""
+    """State of a process that is stopping: it finishes its requests and is no longer ready."""
 
     started: bool = False
     _then: list[Callable[[], None]] = field(default_factory=list)
 
     def on_start(self, do: Callable[[], None]) -> None:
-        """Register a function to run when draining begins, to end streams."""
+        """Register a function that ends streams when draining begins."""
         self._then.append(do)
 
     def start(self) -> None:
-        """Stop being ready."""
+        """Begin to drain, so that the process is no longer ready."""
         self.started = True
         while self._then:
             self._then.pop()()
 
 
 async def to_console(_: Request) -> Response:
-    """Redirect a browser at the server's bare address to the pages for people."""
+    """Redirect a browser from the server's root to the web console."""
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
@@ -160,7 +162,7 @@ def json_response(body: Any) -> Response:
 
 
 def retry_after(error: MemsvcError) -> dict[str, str]:
-    """Return the Retry-After header; none where a retry would not help."""
+    """Return the Retry-After header, or none if retrying would not help."""
     wait_s = error.retry_after_s
     return {} if wait_s is None else {"Retry-After": str(max(1, ceil(wait_s)))}
 
@@ -172,7 +174,7 @@ def _http_error(request: Request, error: Exception) -> Response:
             named = not_found("this path does not exist")
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            named = invalid(f"this path does not support that method, only {allowed}")
+            named = invalid(f"this path does not support this method; it supports {allowed}")
         case 413:
             named = payload_too_large("the request body is too large")
         case status if status >= 500:
@@ -224,9 +226,8 @@ def database_check(database: Database) -> Check:
 def isolation_check(database: Database, interval_s: float = ISOLATION_CHECK_S) -> Check:
     """Return the check that the database keeps tenants apart.
 
-    It was checked when the database was opened, is checked again periodically, and while it fails,
-    every time.
-    """
+    This was checked when the database was opened. It is checked again periodically and, as long as
+    it fails, every time."""
     checked_at = monotonic()
 
     async def check() -> bool:
@@ -238,7 +239,8 @@ def isolation_check(database: Database, interval_s: float = ISOLATION_CHECK_S) -
         except MemsvcError as error:
             if error.code is Code.PERMISSION_DENIED:
                 log.error(
-                    "row-level security does not separate the tenants in the database",
+                    "row-level security in the database does not separate the tenants from"
+                    " each other",
                     found=error.message,
                     recovery=error.recovery,
                 )
@@ -286,8 +288,8 @@ def routes(
     async def expose(request: Request) -> Response:
         header = request.headers.get("Authorization", "").encode()
         if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
-            recovery = "send the token in the setting metrics.token"
-            error = permission_denied("reading metrics needs a token", recovery=recovery)
+            recovery = "send the token that is configured as metrics.token"
+            error = permission_denied("metrics can only be read with a token", recovery=recovery)
             challenge = {"WWW-Authenticate": "Bearer"}
             return error_response(error, request.scope, status=401, headers=challenge)
         return Response(metrics.text(), media_type=metrics.media_type)

@@ -25,7 +25,7 @@ def input_schema(tool: Tool) -> Schema:
 
 
 def own_schema(tool: Tool, names: Collection[str]) -> Schema:
-    """Return the schema of a tool's arguments for a caller who has these of their own."""
+    """Return the schema of a tool's arguments for a caller whose project or user is set already."""
     schema, own = input_schema(tool), list(filter(tool.takes_own, names))
     if not own:
         return schema
@@ -45,10 +45,11 @@ def output_schema(tool: Tool) -> Schema:
 
 @cache
 def listed_output_schema(tool: Tool) -> Schema:
-    """Return the schema of a result for a list of tools: of objects in lists it names the fields.
+    """Return the schema of a result for a list of tools.
 
-    Clients check each answer by the listed schema. The Python SDK takes some 30 µs a value for
-    that, which for the facts of a profile is longer than the call."""
+    Objects in lists only have the names of their fields. Clients check each result against the
+    listed schema. The Python SDK takes some 30 µs per value for that, which for the facts of a
+    profile is longer than the call."""
     schema: Schema = _named_fields(output_schema(tool))
     return schema
 

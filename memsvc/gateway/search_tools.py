@@ -1,4 +1,4 @@
-"""search and fetch, as ChatGPT's connectors expect them, over all kinds of memory of a project."""
+"""The tools search and fetch, as ChatGPT's connectors expect them, over all memory of a project."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -44,7 +44,7 @@ search_tool = partial(
     needs=Permission.READ,
     toolset="chatgpt",
     base=AllProjectsArguments,
-    project="`*`: the key's only one, or default",
+    project="project; `*`: the key's only project, or else the default one",
     spans_projects=True,
 )
 """Make a method a tool for connectors, which send no project."""
@@ -52,23 +52,26 @@ search_tool = partial(
 
 @result
 class FoundReference:
-    id: Annotated[str, "id to fetch"]
-    title: Annotated[str, "title"]
-    url: Annotated[str, "URI, for citations"]
+    id: Annotated[str, "id of the result, to pass to fetch"]
+    title: Annotated[str, "title of the result"]
+    url: Annotated[str, "URI of the result, for citations"]
 
 
 @result
 class FoundReferences:
-    results: Annotated[list[FoundReference], "results, alternating between kinds, each best first"]
+    results: Annotated[
+        list[FoundReference],
+        "results, alternating between kinds of memory; within each kind, best first",
+    ]
 
 
 @result
 class FetchedText:
-    id: Annotated[str, "id, as given"]
-    title: Annotated[str, "title"]
+    id: Annotated[str, "id that was passed to fetch"]
+    title: Annotated[str, "title of the entry"]
     text: Annotated[str, "full text; messages over 32 KB are cut and end in ..."]
-    url: Annotated[str, "URI, for citations"]
-    metadata: Annotated[dict[str, str], "kind and origin"]
+    url: Annotated[str, "URI of the entry, for citations"]
+    metadata: Annotated[dict[str, str], "kind and project of the entry"]
 
 
 @frozen
@@ -86,7 +89,7 @@ class SearchTools:
         scope: Scope,
         caller: Caller,
         calls: ToolCalls,
-        query: Annotated[str, Field(max_length=2000), "words or a question"],
+        query: Annotated[str, Field(max_length=2000), "words to search for, or a question"],
     ) -> FoundReferences:
         """Find past turns, files, documents and memories."""
         if not query.strip():
@@ -132,7 +135,7 @@ class SearchTools:
         scope: Scope,
         caller: Caller,
         calls: ToolCalls,
-        id_: Annotated[Id, Field(alias="id"), "from search"],
+        id_: Annotated[Id, Field(alias="id"), "result id"],
     ) -> FetchedText:
         """Read a result of search."""
         scope = _one_project(scope, caller)
@@ -143,7 +146,7 @@ class SearchTools:
             if HTTP_STATUS[error.code] not in (400, 404):
                 raise
             # the same for what is not there, is another's, or could never be
-            raise not_found("no entry has this id") from None
+            raise not_found("nothing in memory has this id") from None
         metadata = {"kind": kind, "project": scope.project}
         return FetchedText(id_, _title(id_, text), text, _url(scope, id_), metadata)
 
@@ -163,7 +166,7 @@ class SearchTools:
             case "turn" if self._may_use(caller, TURNS_TOOL) and self._may_use(caller, RECALL_TOOL):
                 return await self._turn(scope, unquote(first), unquote(second))
             case _:
-                raise not_found("unknown kind")
+                raise not_found("the id does not begin with a known kind")
         args["project"] = scope.project
         return str((await _call(calls, reader, args, found=True))[field])
 
@@ -237,7 +240,10 @@ def _one_project(scope: Scope, caller: Caller) -> Scope:
         return scope
     project = caller.own.get("project", DEFAULT_PROJECT)
     if allowed is not None and project not in allowed:
-        raise permission_denied("pass one of the projects of this key")
+        raise permission_denied(
+            "this key cannot use the default project",
+            recovery="pass one of the projects of this key",
+        )
     return Scope(scope.tenant, project, allowed)
 
 

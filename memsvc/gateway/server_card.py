@@ -1,7 +1,6 @@
-"""The server card (SEP-2127): what clients learn about a server before they connect.
+"""The server card (SEP-2127), from which clients learn about a server before they connect.
 
-It needs no key.
-"""
+It needs no key."""
 
 import re
 from collections.abc import Sequence
@@ -30,13 +29,19 @@ DESCRIPTION: Final = (
 
 
 class ServerCardOptions(Options):
-    """Options of the server card.
+    """Options of the server card, a public JSON document that tells MCP clients about the server.
 
-    It exists only with `mcp_url`, since it tells strangers what runs here."""
+    The card exists only if `mcp_url` is set, since anyone can read it without a key."""
 
     mcp_url: str = Field("", description="public URL of /mcp; empty: no server card")
-    name: str = Field("", description="name of the server: a domain that you own, a slash, a name")
-    title: str = Field("memsvc", max_length=100, description="name shown to people")
+    name: str = Field(
+        "",
+        description="name of the server: a domain that you own, in reverse order, then a slash and"
+        " a name, such as com.example/memory",
+    )
+    title: str = Field(
+        "memsvc", max_length=100, description="name of the server, as shown to people"
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> "ServerCardOptions":
@@ -46,7 +51,8 @@ class ServerCardOptions(Options):
             raise ValueError("server_card.mcp_url is public and must not contain credentials")
         if self.mcp_url and not NAME.fullmatch(self.name):
             raise ValueError(
-                "server_card.name must be a domain, a slash and a name, such as com.example/memory"
+                "server_card.name must be a domain in reverse order, then a slash and a"
+                " name, such as com.example/memory"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Content of files as a body, and conditional and range requests (RFC 9110)."""
+"""File content as a response body, and conditional and range requests (RFC 9110)."""
 
 import asyncio
 import re
@@ -37,13 +37,13 @@ _NOT_FOR_WRITES = ("content-range", "if-modified-since", "if-unmodified-since")
 
 @frozen
 class WriteCondition:
-    """Condition of a write: that the file has this tag, or that there is no file."""
+    """Condition of a write: the file has this tag, or the file does not exist."""
 
     tag: str | None
     absent: bool
 
     def arguments(self) -> dict[str, str | bool]:
-        """Return the condition as arguments of the tools that write."""
+        """Return the condition as arguments of the write tools."""
         args: dict[str, str | bool] = {} if self.tag is None else {"expected_version": self.tag}
         return args | ({"create_only": True} if self.absent else {})
 
@@ -60,7 +60,7 @@ def entity_tags(headers: Headers, name: str) -> list[str] | None:
     if text.strip() == ANY:
         return [ANY]
     if not _TAGS.fullmatch(text):
-        raise invalid(f"{name} must be * or entity tags in quotes")
+        raise invalid(f"the header {name} must be * or a list of entity tags in quotes")
     return _ONE_TAG.findall(text)
 
 
@@ -71,26 +71,32 @@ def write_condition(headers: Headers) -> WriteCondition:
     """
     for name in _NOT_FOR_WRITES:
         if name in headers:
-            raise invalid(f"{name} is not supported here")
+            raise invalid(f"the header {name} is not supported for writes")
     match, none_match = entity_tags(headers, "if-match"), entity_tags(headers, "if-none-match")
     if none_match is not None and none_match != [ANY]:
-        raise invalid("if-none-match must be *, to write only if the file does not exist")
+        raise invalid(
+            "the header if-none-match must be *, which means: write only if the file does not exist"
+        )
     if match is not None and (len(match) != 1 or not match[0].startswith('"')):
         raise invalid(
-            "if-match must be the strong entity tag that was returned when the file was read"
+            "the header if-match must contain one strong entity tag in quotes, as the"
+            " header ETag returned it when the file was read"
         )
     return WriteCondition(match[0][1:-1] if match else None, none_match is not None)
 
 
 def check_match(headers: Headers, tag: str) -> None:
-    """Raise VERSION_CONFLICT where If-Match names other tags than `tag` (quoted, strong)."""
+    """Raise VERSION_CONFLICT if If-Match does not name `tag` (a strong tag, quoted)."""
     match = entity_tags(headers, "if-match")
     if match is not None and match != [ANY] and tag not in match:
-        raise MemsvcError(Code.VERSION_CONFLICT, "the file is not at any of these versions")
+        raise MemsvcError(
+            Code.VERSION_CONFLICT,
+            "the file's current version is not one of those in the If-Match header",
+        )
 
 
 def is_current(headers: Headers, tag: str) -> bool:
-    """Return whether If-None-Match says that the client has this version already."""
+    """Return whether If-None-Match names the version that the client already has."""
     tags = entity_tags(headers, "if-none-match")
     return tags is not None and (tags == [ANY] or tag in [tag_.removeprefix("W/") for tag_ in tags])
 
@@ -116,7 +122,9 @@ def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] |
             return None
         start, stop = int(first), min(int(last) + 1, size_bytes) if last else size_bytes
     if start >= size_bytes:
-        raise invalid_offset("the range is outside the file", details={"size": size_bytes})
+        raise invalid_offset(
+            "the requested byte range is outside the file", details={"size": size_bytes}
+        )
     return start, stop
 
 
@@ -129,9 +137,8 @@ def is_too_large(request: Request, size_max: int) -> bool:
 async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: float) -> bytes:
     """Return the whole body.
 
-    PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
-    or late.
-    """
+    Raises PAYLOAD_TOO_LARGE as soon as the body exceeds the limit, and INVALID_CONTENT if it is cut
+    off or late."""
     too_large = payload_too_large(f"a file is limited to {size_max} bytes")
     if is_too_large(request, size_max):
         raise too_large
@@ -146,15 +153,14 @@ async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: f
     except TimeoutError:
         raise BodyTimeoutError(within_s) from None
     except ClientDisconnect:
-        raise invalid_content("the body ended before it was complete") from None
+        raise invalid_content("the request body ended before it was complete") from None
     return b"".join(chunks)
 
 
 async def file_response(request: Request, opened: OpenFile) -> Response:
-    """Return the response to a download, with its first chunk read.
+    """Return the response to a download, with the first chunk already read.
 
-    VERSION_CONFLICT, INVALID_OFFSET as the headers require.
-    """
+    Raises VERSION_CONFLICT or INVALID_OFFSET as the headers require."""
     tag = f'"{opened.tag}"'
     headers = {
         "ETag": tag,

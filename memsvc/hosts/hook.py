@@ -106,7 +106,7 @@ def read_payload(host: str, payload: Json) -> HookPayload:
     names = HOSTS[host]
     session = _text(payload, names.session)
     if not session:
-        raise ValueError(f"the payload lacks {names.session}")
+        raise ValueError(f"the hook's input does not contain {names.session}")
     roots = payload.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
     return HookPayload(
@@ -248,7 +248,7 @@ class MemoryCalls:
         parts = urlsplit(settings.url)
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         if not parts.hostname or parts.scheme not in kinds:
-            raise ValueError("the server's URL is not valid")
+            raise ValueError("the URL of the server is not valid")
         self._http = kinds[parts.scheme](parts.hostname, parts.port)
         self._path = f"{parts.path.rstrip('/').removesuffix('/mcp')}/api/tools"
         self._headers = {"Content-Type": "application/json", "X-Memsvc-Tools": "host"}
@@ -269,7 +269,8 @@ class MemoryCalls:
             code = found.get("code", "")
             lasts = code in ("", "UNAVAILABLE", DENIED)
             raise CallError(
-                code or f"the server there is not memsvc (status {response.status})", lasts=lasts
+                code or f"the server at this address is not memsvc (status {response.status})",
+                lasts=lasts,
             )
         return found
 

@@ -76,7 +76,10 @@ class HookFiles:
         """Keep a turn until `memory_after_turn` has taken it. Raises OSError when it cannot."""
         self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         if len(os.listdir(self._spool)) >= SPOOL_FILES_MAX:  # noqa: PTH208 - much quicker
-            raise OSError(f"{SPOOL_FILES_MAX} turns are waiting in {self._spool} already")
+            raise OSError(
+                f"the turn was not kept, because {SPOOL_FILES_MAX} turns are already waiting"
+                f" in {self._spool} to be sent"
+            )
         write_private(self._spool / f"{time.time_ns():020}-{os.getpid()}.json", json.dumps(turn))
 
     def spool_size(self) -> int:

@@ -71,7 +71,7 @@ def parse_json(text: str) -> JsonNode:
     Raises ValueError for what is no JSON object."""
     root = _node(text, _skip(text, 0), named=False)
     if _skip(text, root.end) != len(text) or not isinstance(root.value, dict):
-        raise ValueError("not a JSON object")
+        raise ValueError("the file does not contain a JSON object")
     return root
 
 
@@ -94,7 +94,7 @@ def set_member(text: str, path: MemberPath, value: Any) -> str:
     if len(parents) == len(path):
         return text[: last.start] + _written(text, value, len(path)) + text[last.end :]
     if not isinstance(last.value, dict):
-        raise ValueError(f"{last.name} is not an object")
+        raise ValueError(f"{last.name} must be a JSON object")
     name, *missing = path[len(parents) :]
     for each in reversed(missing):
         value = {each: value}
@@ -204,7 +204,10 @@ def _node(text: str, at: int, *, named: bool) -> JsonNode:
         name, at = _DECODER.raw_decode(text, begin)
         at = _skip(text, at)
         if not isinstance(name, str) or text[at : at + 1] != ":":
-            raise ValueError(f"expected a member at character {begin}")
+            raise ValueError(
+                "invalid JSON: expected the name of an object member and a colon at"
+                f" character {begin}"
+            )
         at = _skip(text, at + 1)
     start, opening = at, text[at : at + 1]
     if opening not in _CLOSING:
@@ -219,7 +222,7 @@ def _node(text: str, at: int, *, named: bool) -> JsonNode:
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
         elif text[at : at + 1] != _CLOSING[opening]:
-            raise ValueError(f"expected a comma at character {at}")
+            raise ValueError(f"invalid JSON: expected a comma at character {at}")
     value = [child.value for child in children]
     if opening == "{":
         value = {child.name: child.value for child in children}
@@ -324,7 +327,9 @@ def changes_of(host: HostName, target: InstallTarget) -> list[HostFileChange]:
 
     Raises INVALID_ARGUMENT for a host without files in a project."""
     if target.scope == "project" and host in USER_ONLY:
-        raise invalid(f"{host} only has settings for the user", recovery="use --scope user")
+        raise invalid(
+            f"{host} only has settings for a user, not for a project", recovery="use --scope user"
+        )
     return HOST_CONFIGS[host](target)
 
 

@@ -42,7 +42,7 @@ def plan(
             updates.append(FileUpdate(file, before, *edit(change, before, record)))
         except (ValueError, OSError) as error:
             raise invalid(
-                f"{file}: {_error_text(error)}",
+                f"cannot use the file {file}: {_error_text(error)}",
                 recovery="correct the file and run the command again; nothing was written",
             ) from error
     return updates
@@ -104,7 +104,7 @@ def _installed(change: HostFileChange, before: str | None, record: Record) -> tu
     record = {"created": before is None, "was": []} | record
     if change.text:
         if not _is_managed(before):
-            raise ValueError("a file of this name exists already")
+            raise ValueError("a file with this name already exists and was not written by memsvc")
         return change.text, record
     text = before or ""
     if change.block:
@@ -175,7 +175,7 @@ def _existing(found: host_configs.JsonNode | None, mark: str) -> list[int]:
     if found is None or not mark:
         return []
     if not isinstance(found.value, list):
-        raise ValueError("hooks must be lists")
+        raise ValueError("each hook event must contain a list of hooks")
     return [number for number, value in enumerate(found.value) if mark in json.dumps(value)]
 
 

@@ -40,13 +40,13 @@ class BatchWriterOptions(Options):
     backlog_max: int = Field(
         10_000,
         ge=1,
-        description="maximum number of records waiting for the database; the oldest are dropped"
-        " beyond it",
+        description="maximum number of records that wait for the database; if there are more, the"
+        " oldest are dropped",
     )
     keep_s: float = Field(
         300.0,
         gt=0,
-        description="maximum time that a record waits for the database before it is dropped",
+        description="maximum time for which a record waits for the database before it is dropped",
     )
 
 
@@ -155,7 +155,10 @@ class BatchWriter(Generic[_Record]):
                     await self._write_group(group)
                 except MemsvcError as error:
                     details = {"what": self._kind, "records": len(group), "code": error.code.value}
-                    log.warning("records are waiting for the database", **details)
+                    log.warning(
+                        "records could not be written yet and are waiting for the database",
+                        **details,
+                    )
                     if isinstance(error, ExclusiveLockError) and not self._keep_after_purge:
                         self._dropped(len(group))
                         continue
@@ -183,7 +186,12 @@ class BatchWriter(Generic[_Record]):
 
     def _drop(self, count: int, error: Exception) -> None:
         self._dropped(count)
-        log.error("records were dropped", what=self._kind, records=count, exc_info=error)
+        log.error(
+            "records could not be written and were dropped",
+            what=self._kind,
+            records=count,
+            exc_info=error,
+        )
 
     def _put_back(self, records: Iterable[_Record]) -> None:
         oldest = self._clock.now() - timedelta(seconds=self._options.keep_s)
@@ -208,7 +216,9 @@ class BatchWriter(Generic[_Record]):
             await task
             if self._waiting:
                 log.error(
-                    "records were lost at shutdown", what=self._kind, records=len(self._waiting)
+                    "records that had not been written were lost at shutdown",
+                    what=self._kind,
+                    records=len(self._waiting),
                 )
 
     async def _keep_writing(self) -> None:

@@ -96,7 +96,9 @@ class CallPage:
 async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> None:
     """Insert records, all of the transaction's scope, but those that are there."""
     if any(record.scope != tx.scope for record in records):
-        raise ValueError("a call is logged in its own scope")
+        raise ValueError(
+            "all logged calls must belong to the tenant and project of this transaction"
+        )
     await tx.execute_each(
         f"""
         INSERT INTO calls ({", ".join(_COLUMNS)})
@@ -177,16 +179,16 @@ needs."""
 
 @result
 class CallsCounted:
-    success: Annotated[int, "successful calls"]
-    error: Annotated[int, "failed calls"]
-    cancelled: Annotated[int, "calls cancelled by their callers"]
-    p50_ms: Annotated[float, "median duration; 0 without calls"]
-    p95_ms: Annotated[float, "95th percentile of the duration; 0 without calls"]
+    success: Annotated[int, "number of successful calls"]
+    error: Annotated[int, "number of failed calls"]
+    cancelled: Annotated[int, "number of calls that their callers cancelled"]
+    p50_ms: Annotated[float, "median duration; 0 if there were no calls"]
+    p95_ms: Annotated[float, "95th percentile of the duration; 0 if there were no calls"]
 
 
 @result
 class HourCounted(CallsCounted):
-    hour: Annotated[datetime, "start of the hour"]
+    hour: Annotated[datetime, "start of the hour that was counted"]
 
 
 @frozen

@@ -165,12 +165,14 @@ class Changes:
                 self._failed_groups.add(group)
                 code = error.code if isinstance(error, MemsvcError) else None
                 log.warning(
-                    "changes cannot be polled at the moment", error=type(error).__name__, code=code
+                    "the database cannot be polled for changes at the moment",
+                    error=type(error).__name__,
+                    code=code,
                 )
             return
         if group in self._failed_groups:
             self._failed_groups.discard(group)
-            log.info("changes are polled again")
+            log.info("the database can be polled for changes again")
         for (key, poll), stamp in pairs:
             if stamp != poll.last:
                 poll.last = stamp

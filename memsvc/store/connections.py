@@ -209,28 +209,26 @@ def translate_error(error: BaseException) -> MemsvcError | None:
     """
     if isinstance(error, LOCK_ERRORS):
         kind = ExclusiveLockError if isinstance(error, pg.LockNotAvailableError) else MemsvcError
-        return kind(
-            Code.RESOURCE_BUSY, "another call is writing this at the moment", retry_after_s=0.1
-        )
+        return kind(Code.RESOURCE_BUSY, "another call is writing the same data", retry_after_s=0.1)
     if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
         return ExclusiveLockError(
             Code.RESOURCE_BUSY,
-            "this is being purged at the moment",
+            "the data that this call needs is being purged",
             retry_after_s=2.0,
-            recovery="wait until the purge is finished; if it was interrupted, repeat it to"
-            " finish it",
+            recovery="wait until the purge is finished; if the purge was interrupted, run it"
+            " again to finish it",
         )
     if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
         return resource_busy(
             "the operation took too long and was stopped",
             retry_after_s=1.0,
-            recovery="try again, with a smaller amount if it was large",
+            recovery="try again, with less data if the call was large",
         )
     if isinstance(error, LOST):
         return statements_lost()
     if isinstance(error, pg.NumericValueOutOfRangeError):
         return quota_exceeded(
-            "a counter has reached its maximum",
+            "a number exceeded the maximum that the database can store",
             recovery="continue in another session or project",
         )
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of
@@ -248,8 +246,9 @@ def statements_lost() -> MemsvcError:
     return unavailable(
         "the pooler in front of the database does not support prepared statements",
         retry_after_s=1.0,
-        recovery="set database.prepared_statements to auto or never, or let the pooler support"
-        " them (PgBouncer 1.21 and newer: max_prepared_statements), and restart memsvc",
+        recovery="set database.prepared_statements to auto or never, or enable prepared"
+        " statements in the pooler (PgBouncer 1.21 and newer: max_prepared_statements),"
+        " and restart memsvc",
     )
 
 
@@ -261,9 +260,9 @@ PORT_MAX: Final = 65535
 def checked_dsn(value: str) -> str:
     """Return the same URL; ValueError unless it is one of PostgreSQL with ports that are ports."""
     if not value.startswith(SCHEMES):
-        raise ValueError(f"must begin with {SCHEMES[0]}")
+        raise ValueError(f"the URL must begin with {SCHEMES[0]}")
     if any(not 0 < port <= PORT_MAX for _, port in _addresses(value)):
-        raise ValueError(f"must name a port from 1 to {PORT_MAX}")
+        raise ValueError(f"the URL must name a port from 1 to {PORT_MAX}")
     return value
 
 
@@ -277,7 +276,7 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
         where = ", ".join(f"{host}:{port}" for host, port in _addresses(url))
         parts = urlsplit(url)
     except ValueError:
-        return _unavailable("its URL is not valid", setting)
+        return _unavailable("the URL is not valid", setting)
     match error:
         case socket.gaierror():
             reason = f"cannot resolve the host name ({where})"
@@ -290,7 +289,7 @@ def connection_error(url: str, error: BaseException, setting: str) -> MemsvcErro
         case pg.InvalidAuthorizationSpecificationError():  # a wrong password is one, too
             reason = f"{where} rejects the role {unquote(parts.username or '')} or its password"
         case ValueError():  # the driver's word for options that it does not take
-            reason = "its URL has options that the driver does not support"
+            reason = "the URL has options that the driver does not support"
         case _:
             reason = f"{type(error).__name__} at {where}"
     return _unavailable(reason, setting)
@@ -352,13 +351,13 @@ async def check_role(pool: asyncpg.Pool) -> None:
             "the application role has too many rights: it is a superuser, bypasses"
             " row-level security, owns the tables, can create roles or access the server's"
             " files, or can become such a role",
-            recovery="use an ordinary role in database.url and the owner in database.admin_url,"
-            " then migrate",
+            recovery="set database.url to an ordinary role and database.admin_url to the owner"
+            " of the tables, then run `memsvc migrate`",
         )
     if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):
         raise unavailable(
-            "this database uses Citus, and the application role is not set up for it",
-            recovery="run `memsvc db distribute` with database.admin_url set",
+            "this database uses Citus, and the application role is not set up for Citus",
+            recovery="set database.admin_url and run `memsvc db distribute`",
         )
 
 

@@ -21,15 +21,15 @@ class SessionPosition(NamedTuple):
 
 @result
 class ListedSession:
-    session_id: Annotated[str, "the session"]
-    user_id: Annotated[str, "last speaker, if known"]
-    shared: Annotated[bool, "whether several users spoke in it"]
-    turns: Annotated[int, "stored turns"]
-    items: Annotated[int, "stored items"]
-    facts: Annotated[int, "facts that its turns stated or changed"]
-    created_at: Annotated[datetime, "start time"]
-    updated_at: Annotated[datetime, "time of the last write"]
-    last_maintenance_at: Annotated[datetime | None, "time of the last maintenance"]
+    session_id: Annotated[str, "id of the session"]
+    user_id: Annotated[str, "user who spoke last, if known"]
+    shared: Annotated[bool, "whether several users spoke in the session"]
+    turns: Annotated[int, "number of stored turns"]
+    items: Annotated[int, "number of items stored in the session"]
+    facts: Annotated[int, "number of facts that the session's turns stated or changed"]
+    created_at: Annotated[datetime, "time when the session started"]
+    updated_at: Annotated[datetime, "time of the last write to the session"]
+    last_maintenance_at: Annotated[datetime | None, "time of the last maintenance of the session"]
 
 
 async def sessions(

@@ -55,37 +55,51 @@ Row = Mapping[str, Any]
 
 
 class DatabaseOptions(Options):
-    """Options of the database; without `url`, the embedded server in the data folder is used."""
+    """Options of the database.
+
+    Without `url`, the embedded PostgreSQL in the data folder is used."""
 
     url: str = Field(
         "",
         repr=False,
-        description="DSN of the application role; empty: use the embedded PostgreSQL",
+        description="URL with which memsvc connects to the database as the application role; empty:"
+        " use the embedded PostgreSQL",
     )
     admin_url: str = Field(
         "",
         repr=False,
-        description="DSN of the owner, for migrations at start; empty: migrations run elsewhere",
+        description="URL with which the server connects at startup as the database owner, to"
+        " migrate the database; empty: you run `memsvc migrate` yourself",
     )
     direct_url: str = Field(
         "",
         repr=False,
-        description="DSN of the application role that bypasses a pooler, for LISTEN; empty: same as"
-        " url",
+        description="URL with which the application role receives notifications of changes and jobs"
+        " (LISTEN); if `url` names a pooler, this URL must name PostgreSQL itself;"
+        " empty: same as url",
     )
     prepared_statements: Prepared = Field(
         "auto",
-        description="when to prepare statements; auto: unless a pooler does not support them",
+        description="when to use prepared statements; auto: always, unless the database is behind a"
+        " pooler that does not support them",
     )
-    pool_min: int = Field(2, ge=1, le=1000, description="connections kept open")
-    pool_max: int = Field(10, ge=1, le=1000, description="maximum number of connections")
+    pool_min: int = Field(
+        2, ge=1, le=1000, description="minimum number of database connections that are kept open"
+    )
+    pool_max: int = Field(10, ge=1, le=1000, description="maximum number of database connections")
     acquire_timeout_ms: int = Field(
-        5000, ge=1, description="how long a call waits for a connection"
+        5000,
+        ge=1,
+        description="how long a call waits for a free database connection before it is refused",
     )
     lock_timeout_ms: int = Field(
-        3000, ge=1, description="how long a call waits for a lock on a row or file"
+        3000, ge=1, description="how long a call waits for a lock on a row or file before it fails"
     )
-    statement_timeout_ms: int = Field(30000, ge=100, description="time limit of one statement")
+    statement_timeout_ms: int = Field(
+        30000,
+        ge=100,
+        description="time limit of one SQL statement; a slower one is stopped and its call fails",
+    )
 
     @field_validator("url", "admin_url", "direct_url")
     @classmethod
@@ -104,7 +118,7 @@ def statement_name(sql: str, bound: int = 0) -> str:
     ValueError without the first `bound` parameters, which are the tenant and the project."""
     if not all(re.search(rf"\${number}(?!\d)", sql) for number in range(1, bound + 1)):
         raise ValueError(
-            "a statement must name its tenant as $1 and, within one project, its project as $2"
+            "an SQL statement must use $1 as its tenant and, within one project, $2 as its project"
         )
     return " ".join(
         found[found.lastindex or 0] for found in (_VERB.search(sql), _TABLE.search(sql)) if found
@@ -380,7 +394,8 @@ class Database:
                 raise
             if is_ending and translated_error.code is Code.UNAVAILABLE:
                 raise InDoubtError(
-                    "the connection to the database was lost while this was being stored"
+                    "the connection to the database was lost while the changes of this call"
+                    " were being committed"
                 ) from error
             raise translated_error from error
 

@@ -392,14 +392,17 @@ async def build(tx: Tx) -> None:
             or not 0 <= row["segment_bits"] <= SEGMENT_BITS_MAX
         ):
             raise invalid_content(
-                "a search index in the archive has a number that differs from its name"
+                "the archive is not valid: the id of a search index does not match its name"
             )
     known = {row["book"] for row in index_rows}
     searched = await tx.fetch_column(
         "SELECT DISTINCT search_book FROM entries WHERE tenant = $1 AND project = $2"
     )
     if not known.issuperset(searched):
-        raise invalid_content("the archive has entries of a search index that it does not contain")
+        raise invalid_content(
+            "the archive is not valid: it contains entries of a search index, but not the"
+            " index itself"
+        )
     for row in index_rows:
         await _build(tx, row["book"], row["name"], row["segment_bits"], row["next_entry"])
 

@@ -194,8 +194,8 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
         )
     except pg.UniqueViolationError as error:
         raise conflict(
-            f"a row of {table.name} exists already: the archive contains it twice, or"
-            " another call wrote it just now",
+            f"a row of {table.name} already exists: either the archive contains it twice, or"
+            " another call has just written it",
         ) from error
     except (
         pg.DataError,
@@ -205,8 +205,8 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
         raise invalid_content(f"the archive has an invalid row of {table.name}") from error
     if written != len(rows):
         raise conflict(
-            f"only {written} of {len(rows)} rows of {table.name} were written: the project"
-            " is not marked as restored from one archive",
+            f"another process ended the restore of this project: only {written} of {len(rows)}"
+            f" rows of {table.name} were written",
         )
 
 

@@ -58,7 +58,9 @@ class FileMovedError(MemsvcError):
 
     def __init__(self) -> None:
         super().__init__(
-            Code.RESOURCE_BUSY, "the file was moved or deleted at the same time", retry_after_s=0.1
+            Code.RESOURCE_BUSY,
+            "another call moved or deleted the file at the same time",
+            retry_after_s=0.1,
         )
 
 
@@ -332,7 +334,9 @@ async def delete(
         index_bytes_max,
     )
     if keep_style_files and any(row["owner"] for row in rows):
-        raise permission_denied("files written by memory itself cannot be deleted as files")
+        raise permission_denied(
+            "files that the server generates from memory cannot be deleted directly"
+        )
     return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
 
 

@@ -67,7 +67,9 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     existing = await find(tx, session, turn)
     if existing is not None and existing.done:
         return existing
-    raise resource_busy("another call is working on this already", retry_after_s=1.0)
+    raise resource_busy(
+        "another call is already running maintenance of this session", retry_after_s=1.0
+    )
 
 
 async def find(tx: Tx, session: str, turn: str) -> Guard | None:
@@ -220,4 +222,6 @@ async def _update_claim(
         value,
     )
     if not updated:
-        raise resource_busy("another call took over this work", retry_after_s=1.0)
+        raise resource_busy(
+            "another call took over the maintenance of this session", retry_after_s=1.0
+        )

@@ -29,6 +29,8 @@ FRESH_MAX = 32
 """Entries of an index whose terms may wait; more make writes cheaper and searches slower."""
 TERMS_MAX = 6000
 """Terms of all its entries that one statement adds: everybody waits while they are sent."""
+PART_CHARS: Final = 100_000
+"""Characters of all entries whose terms are counted before the first of them are sent."""
 ENTRY_TERMS: Final = 20
 """Terms that an entry itself counts as."""
 
@@ -82,26 +84,32 @@ async def add(
         for name, entries in additions.items()
         for entry in entries
     ]
-    indexed = [indexed_text(entry.text, entry.keywords) for *_, entry in named]
-    counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
-    vectors = await _vectors(tx, [entry for *_, entry in named], counted)
+    vectors = await _vectors(tx, [entry for *_, entry in named])
     ids = {name: index_id_of(name) for positions in named for name in positions[:2]}
-    prepared = [
-        _PreparedEntry(
-            *(name, search_name, ids[name], ids[search_name]),
-            *(entry, counts, min(counts.total(), LENGTH_MAX), vector),
-        )
-        for (name, search_name, entry), counts, vector in zip(named, counted, vectors, strict=True)
-    ]
-    if tx.encoder is not None:
-        tx.unembedded |= {one.search_id for one in prepared if one.counts and one.vector is None}
     first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
-    for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
-        added = await _put(tx, batch, segment_bits)
-        for one in batch:
-            first_entries.setdefault(one.name, added[one.index_id][0])
-            fresh[one.search_id] = added[one.search_id][1]
+    # the terms of a whole turn at once would be half a million objects to look through for garbage
+    for part in in_batches(
+        zip(named, vectors, strict=True), lambda one: len(one[0][2].text), PART_CHARS
+    ):
+        texts = [indexed_text(entry.text, entry.keywords) for (*_, entry), _ in part]
+        counted = await map_in_thread(texts, lambda text: Counter(terms(text)))
+        prepared = [
+            _PreparedEntry(
+                *(name, search_name, ids[name], ids[search_name]),
+                *(entry, counts, min(counts.total(), LENGTH_MAX), vector if counts else None),
+            )
+            for ((name, search_name, entry), vector), counts in zip(part, counted, strict=True)
+        ]
+        if tx.encoder is not None:
+            tx.unembedded |= {
+                one.search_id for one in prepared if one.counts and one.vector is None
+            }
+        for batch in in_batches(prepared, lambda one: ENTRY_TERMS + len(one.counts), TERMS_MAX):
+            added = await _put(tx, batch, segment_bits)
+            for one in batch:
+                first_entries.setdefault(one.name, added[one.index_id][0])
+                fresh[one.search_id] = added[one.search_id][1]
     await _set_offsets(tx, first_entries, additions)
     for search_id in sorted(fresh):
         if fresh[search_id] >= FRESH_MAX:
@@ -130,18 +138,11 @@ async def _set_offsets(
         )
 
 
-async def _vectors(
-    tx: Tx, entries: Sequence[NewEntry], counted: Sequence[Counter[str]]
-) -> list[Sequence[float] | None]:
-    """Return the vectors that can be made at once; None for the others, and without words."""
+async def _vectors(tx: Tx, entries: Sequence[NewEntry]) -> list[Sequence[float] | None]:
+    """Return the vectors that can be made at once; None for the others."""
     if tx.encoder is None:
         return [None] * len(entries)
-    found = [at for at, counts in enumerate(counted) if counts]
-    made = await tx.encoder.encode(
-        [meant_text(entries[at].text, entries[at].keywords) for at in found]
-    )
-    by_place = dict(zip(found, made, strict=True))
-    return [by_place.get(at) for at in range(len(entries))]
+    return await tx.encoder.encode([meant_text(one.text, one.keywords) for one in entries])
 
 
 @frozen

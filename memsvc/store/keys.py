@@ -237,14 +237,14 @@ async def rotate_key(
         raise not_found(NO_KEY, recovery=LIST_KEYS)
     raise conflict(
         "this key is revoked or expired",
-        recovery="create another with `memsvc key create --tenant`",
+        recovery="create another key with `memsvc key create --tenant`",
     )
 
 
 async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
-        raise not_found("this tenant is unknown here")
+        raise not_found("this tenant does not exist in the database")
     rows = await database.registry(
         with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
     )

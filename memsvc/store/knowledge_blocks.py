@@ -512,12 +512,12 @@ class BlockConfidence:
 class BlockOutcome:
     """Outcome of one use of a block, with the confidence before and after."""
 
-    signal: Annotated[float, "the outcome, from 0 (failed) to 1 (succeeded)"]
-    weight: Annotated[float, "weight of the signal"]
-    source: Annotated[str, "source of the signal"]
-    before: Annotated[float, "confidence before"]
-    after: Annotated[float, "confidence after"]
-    told_at: Annotated[str, "time of the signal"]
+    signal: Annotated[float, "outcome, from 0 (failed) to 1 (succeeded)"]
+    weight: Annotated[float, "weight in the confidence"]
+    source: Annotated[str, "what reported the outcome"]
+    before: Annotated[float, "confidence before the outcome"]
+    after: Annotated[float, "confidence after the outcome"]
+    told_at: Annotated[str, "time when the outcome was recorded"]
 
 
 async def promote(tx: Tx, values: ActiveBlockValues, now_h: float) -> None:

@@ -61,13 +61,15 @@ async def subscribe(
     if await tx.fetchval("SELECT count(*) FROM mcp_sessions WHERE tenant = $1") > sessions_max:
         raise MemsvcError(
             Code.RATE_LIMITED,
-            f"the limit of {sessions_max} sessions with subscriptions is reached",
+            f"this tenant already has the maximum of {sessions_max} MCP sessions with"
+            " subscriptions",
             retry_after_s=60.0,
-            recovery="end a session with DELETE",
+            recovery="end a session that is no longer needed: send DELETE to /mcp with its"
+            " Mcp-Session-Id",
         )
     subscriptions.setdefault(uri, (stamp, 0))
     if len(subscriptions) > uris_max:
-        raise invalid(f"a client is limited to subscriptions of {uris_max} resources")
+        raise invalid(f"a client can subscribe to at most {uris_max} resources")
     await tx.execute(
         "UPDATE mcp_sessions SET subscriptions = $3 WHERE tenant = $1 AND session_hash = $2",
         session,

@@ -98,9 +98,10 @@ async def downgrade(
         lost = missing_since(connection, before)
         if lost and not even_with_loss:
             raise conflict(
-                f"going back to revision {revision} would lose data in: {', '.join(lost)}",
-                recovery="the previous version also works with the newer schema, so you need not"
-                " go back; otherwise take a backup and add --even-with-loss",
+                f"migrating back to revision {revision} would lose data in: {', '.join(lost)}",
+                recovery="keep the newer schema, which also works with the previous version of"
+                " memsvc, or take a backup and run the command again with"
+                " --even-with-loss",
             )
         if revision != "base":  # the mark of the last migration no longer applies
             connection.exec_driver_sql("COMMENT ON TABLE alembic_version IS NULL")
@@ -108,7 +109,7 @@ async def downgrade(
     def reject_version() -> tuple[str, ...]:
         raise conflict(
             "this database was migrated by a newer version of memsvc",
-            recovery="use that version to go back",
+            recovery="use the newer version of memsvc to migrate the database back",
         )
 
     return await _run(admin_url, None, downgrade_transaction, extra, lock_timeout_s, reject_version)
@@ -204,7 +205,7 @@ async def _with_retries(
                 progress, since = len(applied), monotonic()
             elif monotonic() - since >= lock_timeout_s:
                 raise resource_busy(
-                    "the tables to change have been in use for too long, by"
+                    "the tables to be migrated have been in use for too long, by"
                     f" {await _lock_owners(connection)}",
                     recovery="wait until these transactions end, and run the migration again; it"
                     " resumes where it stopped",
@@ -268,7 +269,9 @@ async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "55P03":
             raise
-        raise resource_busy("the database has been locked by others for too long") from error
+        raise resource_busy(
+            "other connections have kept the database locked for too long"
+        ) from error
     finally:
         await engine.dispose()
 

@@ -364,7 +364,7 @@ def shard_errors(connection: Connection, tables: frozenset[str]) -> list[str]:
                 f"{name} is distributed, but must stay on the coordinator: it {LOCAL[name]}"
             )
         elif name in tables and (table.method, table.shard_key) != ("h", "tenant"):
-            errors.append(f"{name} is distributed by another column than its tenant")
+            errors.append(f"{name} is distributed by a column other than its tenant")
         elif name in tables and (anchor is None or table.group_id != anchor.group_id):
             errors.append(f"{name} is distributed, but not co-located with {ANCHOR}")
     return errors

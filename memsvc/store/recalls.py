@@ -11,26 +11,20 @@ from uuid import UUID
 
 from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.core.frozen import frozen
+from memsvc.core.ranking import Candidate, EntryPlace
 from memsvc.core.scope import Scope
+from memsvc.core.timestamp import with_offset
 from memsvc.store import facts, insights
-from memsvc.store.database import Tx, columns_of
-from memsvc.store.index import Text
+from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.insights import Insight
 
 REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""
 
 
-class EntryPlace(NamedTuple):
-    """Entry by its index and number."""
-
-    index_id: int
-    entry: int
-
-
 @frozen
 class RecalledFilter:
-    """Request of what to read.
+    """Request of what to read: facts and insights by their places, and the items.
 
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
@@ -39,7 +33,7 @@ class RecalledFilter:
 
     facts: Sequence[EntryPlace]
     insights: Sequence[EntryPlace]
-    items: Sequence[EntryPlace]
+    items: Sequence[Candidate]
     fact_index_ids: Sequence[int]
     all_facts: bool = False
     profile_of: str | None = None
@@ -87,22 +81,19 @@ class OutdatedFact:
 
 @frozen
 class RecallContent:
-    """Existing part of the request: facts in no order, insights and items by their places.
-
-    `names` are those of the items' indexes, by number."""
+    """Existing part of the request: facts in no order, insights and items by their places."""
 
     facts: list[Fact]
     insights: dict[EntryPlace, Insight]
-    items: dict[EntryPlace, Text]
+    items: dict[EntryPlace, Candidate]
     session: SessionUser | None = None
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]] = field(default_factory=dict)
-    names: Mapping[int, str] = field(default_factory=dict)
 
 
 async def read(
     tx: Tx, request: RecalledFilter, *, now: datetime, as_of: datetime | None, chars_max: int
 ) -> RecallContent:
-    """Return the current facts and insights, and the items with texts up to `chars_max`.
+    """Return the current facts and insights; read the items, with texts up to `chars_max`.
 
     With `as_of`, every fact of the indexes that held at that time, without later doubts.
     """
@@ -120,20 +111,13 @@ async def read(
         list(request.fact_index_ids),
         [place.entry for place in request.facts],
         *columns_of(request.insights, 2),
-        *columns_of(request.items, 2),
+        [item.index_id for item in request.items],
+        [item.entry for item in request.items],
         chars_max,
         list(PROFILE_FACT_IDS) if request.profile_of is not None else [],
         request.profile_of,
     )
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
-    columns = (
-        row[name] or ()
-        for name in (
-            *("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"),
-            "utc_offset",
-        )
-    )
-    items = map(Text.of, *columns)
     found = [
         facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at"))
         for item in row["facts"] or ()
@@ -145,14 +129,24 @@ async def read(
             for item in insight_rows
             if as_of is None or item.made_at <= as_of
         },
-        {
-            EntryPlace(index_id, item.entry): item
-            for index_id, item in zip(row["book"] or (), items, strict=True)
-        },
+        _read_items(row, request.items),
         SessionUser(**row["session"]) if row["session"] else None,
         _outdated(row["outdated"] or ()),
-        {int(number): name for number, name in (row["names"] or {}).items()},
     )
+
+
+def _read_items(row: Row, items: Sequence[Candidate]) -> dict[EntryPlace, Candidate]:
+    """Read the items that exist from a row that holds them as arrays; return them by place."""
+    found: dict[EntryPlace, Candidate] = {}
+    by_place = {item.place: item for item in items}
+    for *place, ref, text, role, speaker, said_at, digest, tokens, offset in zip(
+        *(row[name] or () for name in _ITEM_COLUMNS), strict=True
+    ):
+        item = found[EntryPlace(*place)] = by_place[EntryPlace(*place)]
+        item.ref, item.text, item.role, item.speaker = ref, text, role, speaker
+        item.message_at, item.digest = with_offset(said_at, offset), digest
+        item.item_tokens = tokens
+    return found
 
 
 def _outdated(rows: Iterable[dict[str, Any]]) -> dict[EntryPlace, list[OutdatedFact]]:
@@ -170,6 +164,10 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     }
 
 
+_ITEM_COLUMNS: Final = (
+    *("book", "entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"),
+    "utc_offset",
+)
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
     WITH given AS (
@@ -190,15 +188,9 @@ _READ: Final = f"""
            (SELECT to_jsonb(s) FROM (
                 SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
                 WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
-           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated,
-           (SELECT jsonb_object_agg(b.book, b.name) FROM (SELECT DISTINCT book FROM said) AS d
-                CROSS JOIN LATERAL (SELECT book, name FROM books WHERE tenant = $1 AND project = $2
-                    AND book = d.book OFFSET 0) AS b) AS names, items.*
+           (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
     FROM (
-        SELECT array_agg(book) AS book, array_agg(entry) AS entry, array_agg(ref) AS ref,
-               array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
-               array_agg(said_at) AS said_at, array_agg(digest) AS digest,
-               array_agg(tokens) AS tokens, array_agg(utc_offset) AS utc_offset
+        SELECT {", ".join(f"array_agg({name}) AS {name}" for name in _ITEM_COLUMNS)}
         FROM said
     ) AS items
 """

@@ -39,7 +39,7 @@ class Revisions:
             text = file.read_text("utf-8")
             revision, down = _REVISION.search(text), _BEFORE.search(text)
             if revision is None or down is None:
-                raise ValueError(f"{file.name} names no revision")
+                raise ValueError(f"the migration file {file.name} does not state its revision")
             before[revision[1]] = down[1]
         (head,) = before.keys() - before.values()
         return cls(head, frozenset(before) - {head})
@@ -108,7 +108,9 @@ async def migrate_in_process(
     output, _ = await process.communicate(orjson.dumps(request))
     if process.returncode != 0 or not output:
         raise MemsvcError(
-            Code.INTERNAL_ERROR, "the database could not be migrated", recovery="read the log above"
+            Code.INTERNAL_ERROR,
+            "the database could not be migrated",
+            recovery="see the log lines above for the cause",
         )
     result = orjson.loads(output)
     if "code" in result:

@@ -5,7 +5,8 @@ from dataclasses import field
 from datetime import datetime
 from itertools import repeat
 from math import isfinite
-from typing import Any, Final, Literal, get_args
+from operator import itemgetter
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
@@ -13,6 +14,8 @@ from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.core.vectors import cosines, units, with_neighbours
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATES, model_number, signs_of_vector
+
+K = TypeVar("K")
 
 
 @frozen
@@ -65,16 +68,35 @@ class QueryEmbedding:
     """Vector of a query, and the model that made it.
 
     `unrelated` is the cosine of what has nothing to do with it, `asks` the log-odds that it is a
-    question about what the user told before; None where the model does not tell."""
+    question about what the user told before; None where the model does not tell. `specific` is the
+    vector without what all questions have in common, by which what is found is ordered; empty: the
+    vector itself."""
 
     vector: Sequence[float]
     model: str
     unrelated: float | None = None
     asks: float | None = None
+    specific: Sequence[float] = ()
+
+    @property
+    def ordering(self) -> Sequence[float]:
+        """Return the vector by which what is found is ordered."""
+        return self.specific or self.vector
 
     def is_near(self, cosine: float) -> bool:
         """Return whether a cosine alone, without a word in common, says that a text is meant."""
         return self.unrelated is None or cosine >= self.unrelated + MEANT_MIN
+
+    def standing_out(self, cosines: Mapping[K, float], *, near: float, clear: float) -> K | None:
+        """Return the key of the greatest cosine, if it is near and clearly above all others.
+
+        That is `near` above unrelated texts and `clear` above the next; None where it is not, and
+        for a model whose unrelated texts were not measured."""
+        if self.unrelated is None or not cosines:
+            return None
+        (key, best), *others = sorted(cosines.items(), key=itemgetter(1), reverse=True)
+        second = others[0][1] if others else 0.0
+        return key if best >= self.unrelated + near and best - second >= clear else None
 
 
 NO_FILTER: Final = SearchFilter()
@@ -136,17 +158,16 @@ async def search_in_order(
         best_by_embedding = [query.best_by_embedding for query in queries]
         arguments += [
             best_by_embedding,
-            signs_of_vector(embedding.vector),
+            signs_of_vector(embedding.ordering),
             model_number(embedding.model),
             len(embedding.vector),
         ]
     statement = _STATEMENTS[embedding is not None, index_id is not None, filter_kind]
     rows = await tx.fetch_prepared(statement, *arguments)
     unsearched: int | None = rows[0]["unsearched"] if rows else None
-    vector = embedding.vector if embedding is not None else ()
     by_index = {query.index_id: query for query in queries}
     found = {
-        row["shelf"]: _found(row, terms, vector, by_index[row["shelf"]])
+        row["shelf"]: _found(row, terms, embedding, by_index[row["shelf"]])
         for row in rows
         if row["entries"]
     }
@@ -154,7 +175,7 @@ async def search_in_order(
 
 
 def _found(
-    row: Row, terms: Sequence[str], vector: Sequence[float], query: IndexQuery
+    row: Row, terms: Sequence[str], embedding: QueryEmbedding | None, query: IndexQuery
 ) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
@@ -162,7 +183,11 @@ def _found(
         row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
     ):
         scores.setdefault(number, {})[terms[term_number - 1]] = score
-    similarity = _similarity(row, vector, windows=query.neighbours > 0) if row["alike"] else {}
+    cosine, specific = (
+        _similarity(row, embedding, windows=query.neighbours > 0)
+        if embedding is not None and row["alike"]
+        else ({}, {})
+    )
     numbers = row["search_entries"]
     columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
     candidates = [
@@ -171,7 +196,8 @@ def _found(
             row["entries"],
             [scores.get(number, _NO_SCORES) for number in numbers],
             *columns,
-            map(similarity.get, numbers),
+            map(cosine.get, numbers),
+            map(specific.get, numbers),
             repeat(1.0),
             row["feedback"],
             row["books"],
@@ -182,7 +208,7 @@ def _found(
         for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
     }
     names = dict(zip(row["named"] or (), row["names"] or (), strict=True))
-    kept = _kept(candidates, query) if similarity else candidates
+    kept = _kept(candidates, query) if cosine else candidates
     return IndexMatches(row["book_entries"], counts, kept, names)
 
 
@@ -193,17 +219,19 @@ def _kept(candidates: Sequence[Candidate], query: IndexQuery) -> list[Candidate]
         (one.index_id, one.entry + step) for one in candidates if one.term_scores for step in steps
     }
     alone = [one for one in candidates if (one.index_id, one.entry) not in beside]
-    alone.sort(key=lambda one: one.cosine or 0.0, reverse=True)
+    alone.sort(key=lambda one: one.specific_cosine or 0.0, reverse=True)
     far = {(one.index_id, one.entry) for one in alone[query.best_by_embedding :]}
     return [one for one in candidates if (one.index_id, one.entry) not in far]
 
 
-def _similarity(row: Row, vector: Sequence[float], *, windows: bool) -> dict[int, float]:
-    """Return the cosines of entries by their search numbers.
+def _similarity(
+    row: Row, embedding: QueryEmbedding, *, windows: bool
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the cosines of entries to the query, and to what is specific in it, by search number.
 
     With `windows`, that of a short message is of the mean of it and its neighbours, as an answer
     means little without its question."""
-    vectors = units(row["vectors"], len(vector))
+    vectors = units(row["vectors"], len(embedding.vector))
     if windows:
         at = {number: place for place, number in enumerate(row["alike"])}
         places: dict[tuple[int, int], int] = {}
@@ -221,8 +249,15 @@ def _similarity(row: Row, vector: Sequence[float], *, windows: bool) -> dict[int
             for place, (book, entry) in short.items()
         ]
         vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
-    found = zip(row["alike"], cosines(vector, vectors), strict=True)
-    return {number: cosine for number, cosine in found if isfinite(cosine)}
+    cosine, specific = (
+        {
+            number: value
+            for number, value in zip(row["alike"], cosines(vector, vectors), strict=True)
+            if isfinite(value)
+        }
+        for vector in (embedding.vector, embedding.ordering)
+    )
+    return cosine, specific
 
 
 _NO_SCORES: Final[dict[str, float]] = {}

@@ -279,7 +279,7 @@ async def finish_turn(
         done.result,
     )
     if not row["finish_turn"]:
-        raise resource_busy("this turn is being written at the moment", retry_after_s=0.1)
+        raise resource_busy("another call is writing this turn", retry_after_s=0.1)
 
 
 async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:

@@ -71,7 +71,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     version = policies.version(connection)
     if version is None:
         raise unavailable(
-            "this database does not have Citus",
+            "the Citus extension is not installed in this database",
             recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE"
             " EXTENSION citus and SELECT citus_add_node(...) for each node;"
             " docs/database.md says in which order",
@@ -79,12 +79,12 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
     if version < policies.VERSION_MIN:
         minimum = ".".join(map(str, policies.VERSION_MIN))
         raise unavailable(
-            f"Citus must be version {minimum} or newer", recovery="update the extension"
+            f"Citus must be version {minimum} or newer", recovery="update the Citus extension"
         )
     if not policies.is_primary_node(connection):
         raise conflict(
-            "this is a worker node of the cluster, not its coordinator",
-            recovery="use the coordinator in database.admin_url and database.url",
+            "the database is on a worker node of the Citus cluster, not on its coordinator",
+            recovery="set database.admin_url and database.url to the coordinator",
         )
     revision = connection.scalar(
         text("SELECT to_regclass('alembic_version')")
@@ -94,7 +94,7 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         or policies.settings_of_role(connection, app_role) is None
     ):
         raise unavailable(
-            "the schema of the database is not up to date, or the application has no role",
+            "the schema of the database is not up to date, or the application role does not exist",
             recovery="run `memsvc migrate` first",
         )
     tables = policies.present(connection)
@@ -104,7 +104,10 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         for name in sorted(_unknown_tables(connection, tables))
     ]
     if errors:
-        raise conflict("the schema cannot be distributed: " + "; ".join(errors))
+        raise conflict(
+            "the tables of this database cannot be distributed over the Citus nodes: "
+            + "; ".join(errors)
+        )
     open_connections = connection.scalar(
         text(
             "SELECT count(*) FROM pg_stat_activity WHERE usename = :role AND datname ="
@@ -118,9 +121,10 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         and not {*policies.SHARD_TABLES} & tables <= policies.shard_tables(connection).keys()
     ):
         raise conflict(
-            f"{open_connections} connections of {app_role} are open, and would see only part"
-            " of the tables",
-            recovery="stop servers, workers and poolers, and restart them after the distribution",
+            f"the role {app_role} has {open_connections} open connections, which would see"
+            " only part of the tables once these are distributed over the Citus nodes",
+            recovery="stop servers, workers and poolers, and restart them after the tables are"
+            " distributed",
         )
 
 
@@ -186,11 +190,11 @@ def _function(connection: Connection, app_role: str) -> ShardStep:
         {"role": app_role, "name": RUN_ON_NODE},
     ).one_or_none()
     if row == (FUNCTION_BODY, False, True):
-        return ShardStep("nodes already run reads")
+        return ShardStep("reads already run on the nodes")
     role = connection.dialect.identifier_preparer.quote(app_role)
     call = f"create_distributed_function('{RUN_ON_NODE}', 'tenant', '{policies.ANCHOR}', true)"
     return ShardStep(
-        "let nodes run reads",
+        "let reads run on the nodes",
         (
             CREATE_FUNCTION,
             f"REVOKE ALL ON FUNCTION {RUN_ON_NODE} FROM PUBLIC",
@@ -226,7 +230,7 @@ def _run(connection: Connection, step: ShardStep) -> None:
             message = f"{type(error.orig).__name__}: {error.orig}".splitlines()[0]
             raise MemsvcError(
                 code,
-                f"{step.description}: {statement}: {message}",
-                recovery="earlier steps are kept; correct the problem, or run the statement as a"
-                " superuser, and start the command again",
+                f"{step.description}: the statement {statement} failed: {message}",
+                recovery="earlier steps were kept; correct the problem, or run the failed"
+                " statement as a superuser, and run the command again",
             ) from error

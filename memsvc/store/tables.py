@@ -18,9 +18,12 @@ class Archive(Enum):
 
     ROWS = "row by row"
     FILES = "as files, with their current content and history"
-    LOG = "row by row on request; never restored, because it describes calls to its own database"
-    JOBS = "as names and subjects, and queued again"
-    DERIVED = "not at all: rebuilt from the other data"
+    LOG = (
+        "row by row if requested; never restored, because the log describes calls to"
+        " another database"
+    )
+    JOBS = "as names and subjects; the jobs are queued again"
+    DERIVED = "not at all, because it is rebuilt from the other data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,20 +88,27 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     "calls": TenantTable(key="called_at call", archive=Archive.LOG),
     "allowances": TenantTable(
         key="purpose day",
-        archive="what a day's models may cost is the database's affair",
+        archive="the daily budget of model calls belongs to this database",
         of_project=False,
     ),
     "rates": TenantTable(
-        key="bucket", archive="how busy the tenant is in this database", of_project=False
+        key="bucket",
+        archive="the tenant's current rates of calls belong to this database",
+        of_project=False,
     ),
     "mcp_sessions": TenantTable(
-        key="session_hash", archive="which clients wait in this database", of_project=False
+        key="session_hash",
+        archive="the sessions of connected clients belong to this database",
+        of_project=False,
     ),
     "mcp_questions": TenantTable(
-        key="question", archive="what is waited for just now", of_project=False
+        key="question",
+        archive="questions that wait for an answer belong to this database",
+        of_project=False,
     ),
     "restores": TenantTable(
-        key="project archive", archive="which archives came into this database"
+        key="project archive",
+        archive="the list of archives restored into this database belongs to it",
     ),
     "usage": TenantTable(key="", archive=Archive.DERIVED, derived_from="files", of_project=False),
     "projects": TenantTable(key="project", archive=Archive.DERIVED, derived_from="files"),
@@ -163,7 +173,7 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     "forgets": TenantTable(
         key="project session forget",
         owners="session",
-        archive="what may still be taken back in this database, and is in no other",
+        archive="a forget can only be undone in this database",
     ),
     "posting_lists": _of_index("term segment", archive=Archive.DERIVED, derived_from="entries"),
     "fresh_terms": _of_index("entry", archive=Archive.DERIVED, derived_from="entries"),
@@ -177,7 +187,7 @@ TABLES: Final[Mapping[str, TenantTable]] = {
             vectors="count(*)",
         ),
     ),
-    "purges": TenantTable(key="project unit", archive="what is being purged in this database"),
+    "purges": TenantTable(key="project unit", archive="purges in progress belong to this database"),
     "job_refs": TenantTable(key="project name subject started", archive=Archive.JOBS),
 }
 """The tables in the order in which an archive holds them. A purge goes from the last to the first,
@@ -229,6 +239,6 @@ async def check_isolation(pool: Any) -> None:
     if tables:
         raise permission_denied(
             f"row-level security is off or was changed on {', '.join(tables)}",
-            recovery="run `memsvc migrate` with database.admin_url set to restore it, and find"
-            " out who changed it",
+            recovery="to restore row-level security, set database.admin_url and run `memsvc"
+            " migrate`; also find out who turned it off or changed it",
         )

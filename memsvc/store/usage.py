@@ -109,7 +109,7 @@ def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
     if bytes_max is not None and stored_bytes > bytes_max:
         raise quota_exceeded(
             f"the {level}'s files are limited to {bytes_max} bytes, and this write would"
-            f" increase them to {stored_bytes}",
+            f" increase them to {stored_bytes} bytes",
             recovery="delete or shorten some files",
         )
 
@@ -134,7 +134,8 @@ class Quota:
     def exceeded(self, stored_bytes: int) -> MemsvcError:
         """Return the error that tells who holds so much how to come below the quota."""
         return quota_exceeded(
-            f"the tenant is limited to {self.bytes_max} bytes and stores {stored_bytes}",
+            f"the tenant is limited to {self.bytes_max} bytes and already stores"
+            f" {stored_bytes} bytes",
             recovery="delete or purge (tenant_purge) data, or ask the operator to raise"
             " limits.stored.tenant_bytes_max",
         )

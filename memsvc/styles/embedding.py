@@ -75,8 +75,19 @@ class Embedding:
 
     def of_query(self, vector: Sequence[float]) -> QueryEmbedding:
         """Return the vector of a question with what the embedder knows of it."""
-        embedder = self._embedder
-        return QueryEmbedding(vector, embedder.model, self.unrelated, embedder.asks_memory(vector))
+        asks = self._embedder.log_odds("memory", vector)
+        specific = self._embedder.specific(vector)
+        return QueryEmbedding(vector, self.model, self.unrelated, asks, specific)
+
+    async def of_change(self, text: str, *, is_said: bool) -> QueryEmbedding | None:
+        """Return the vector of a message that is about to be stored, if it says a change.
+
+        With `is_said` its words say so. None for others, and where its vector is left to a job."""
+        [vector] = await self.encode([text])
+        if vector is None:
+            return None
+        is_said = is_said or (self._embedder.log_odds("change", vector) or 0.0) > 0
+        return QueryEmbedding(vector, self.model, self.unrelated) if is_said else None
 
     async def embed(self, scope: Scope, subject: str) -> None:
         """Give every entry of an index (the subject is its id) its vector, and remove all others.
@@ -100,7 +111,7 @@ class Embedding:
         async with self._database.begin(scope) as tx:
             dropped = await vectors.drop_other_models(tx, index_id, model)
         if dropped:
-            log.info("vectors of another model were deleted", vectors=dropped)
+            log.info("vectors that another model computed were deleted", vectors=dropped)
 
     async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:
@@ -188,7 +199,9 @@ class Embedding:
             if error.code is Code.UNAVAILABLE:
                 self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
             log.warning(
-                "search continues without vectors", code=error.code.value, reason=error.message
+                "the embedder failed; search continues without vectors",
+                code=error.code.value,
+                reason=error.message,
             )
             return None
         self._record_success("question", started)

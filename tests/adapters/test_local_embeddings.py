@@ -197,7 +197,7 @@ async def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
 async def test_a_model_of_another_kind_or_length_is_refused_at_the_start(tmp_path: Path) -> None:
     assert "pixel_values" in (await unusable(options(write(tmp_path / "a", inputs=4)))).message
     assert (
-        "3 dimensions, not 4"
+        "3 dimensions, but embeddings.dimensions is 4"
         in (await unusable(options(write(tmp_path / "b"), dimensions=4))).message
     )
     assert (await LocalEmbedder.open(options(tmp_path / "b", dimensions=3))).model.endswith("/3")

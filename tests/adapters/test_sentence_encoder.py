@@ -4,6 +4,8 @@ once."""
 import asyncio
 import os
 import sys
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,18 @@ async def test_other_files_than_those_that_were_measured_are_refused(
         await encoder.load()
     assert raised.value.code is Code.INTERNAL_ERROR
     assert not encoder.is_ready
+
+
+def test_packed_prefixes_have_the_numbers_of_the_vocabulary_and_no_others() -> None:
+    resources = files(sentence_encoder.PACKAGE).joinpath("resources")
+    tokenizer = import_module(f"{sentence_encoder.PACKAGE}.tokenizer").UseTokenizer(
+        str(resources.joinpath("sp.model"))
+    )
+    prefixes = tokenizer._prefixes
+    packed = sentence_encoder._Prefixes(prefixes)
+    assert all(packed.get(prefix) == number for prefix, number in prefixes.items())
+    assert packed.get("ir") != packed.get("物")  # the same bytes in memory
+    assert packed.get("▁no such piece") is None
 
 
 async def test_processes_share_a_table_in_the_data_folder(

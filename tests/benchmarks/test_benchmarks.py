@@ -234,6 +234,17 @@ def test_recording_keeps_figures_and_renews_the_tables_of_pages(
     assert [each.markdown() for each in together.reports(tmp_path / "results")] == [found]
 
 
+def test_figures_of_readme_are_never_rounded_to_what_looks_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = (("some", "found", "found", "%"), ("some", "slowest", "slowest", "ms"))
+    monkeypatch.setattr(together, "HIGHLIGHTS", rows)
+    figures = [Figure("found", 0.549, Goal(">=", 0.8)), Figure("slowest", 12.2, Goal("<", 12.5))]
+    shown = together.highlights([Report("some", "", [], figures)]).markdown()
+    assert "| 54 %" in shown
+    assert "| 13 ms" in shown
+
+
 @pytest.mark.parametrize("name", together.PAGES)
 def test_tables_of_pages_are_those_of_recorded_figures(name: str) -> None:
     page = (together.CHECKOUT / name).read_text("utf-8")

@@ -25,7 +25,7 @@ async def test_no_form_does_anything_without_the_token_of_this_visit(
                 visit.address(path), data={"id": known["block"], **token}
             )
             assert answer.status_code == 403, path
-            assert "belongs to another session" in answer.text
+            assert "belongs to another sign-in session" in answer.text
     assert "A block: plain" in await visit.text("block", id=known["block"])
 
 
@@ -79,7 +79,7 @@ async def test_a_block_is_edited_weighed_connected_and_forgotten(
     done = await visit.send("forget-block", id=block)
     assert urlsplit(done.headers["location"]).path == visit.address("knowledge")
     forgotten = await visit.text("block", id=block)
-    assert "Its text was forgotten." in forgotten
+    assert "The block was forgotten, and its text was deleted." in forgotten
     assert "this now" not in forgotten
 
 
@@ -92,7 +92,9 @@ async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(
 ) -> None:
     known = await fill(service)
     done = await visit.send("tell-outcome", id=known["block"], signal="1")
-    assert note(done.headers["location"]) == "Nothing was learned: it is still waiting in the inbox"
+    assert note(done.headers["location"]) == (
+        "Nothing was learned: the knowledge block is still waiting in the inbox to be consolidated"
+    )
 
 
 async def test_an_empty_project_says_how_to_connect_and_stores_a_first_turn(visit: Visit) -> None:
@@ -150,7 +152,7 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     assert 'name="projects" value=""' in page
     assert 'name="expires_at" type="datetime-local" value=""' in page
     rotated = await visit.send("rotate-key", id=key, overlap="0")
-    assert "Copy it now" in rotated.text
+    assert "Copy the key now" in rotated.text
     assert (await visit.send("update-key", id=key, label="x", expires_at="once")).status_code == 400
     done = await visit.send("revoke-key", id=key)
     assert note(done.headers["location"]) == "The key changed is revoked."
@@ -240,4 +242,10 @@ async def test_a_fact_is_corrected_and_a_past_value_restored(
     bad = await visit.send(
         "correct-fact", **owner, record=await record("Grace"), part="value", text="Eve"
     )
-    assert (bad.status_code, "this is a past value" in bad.text) == (409, True)
+    assert (
+        bad.status_code,
+        "the value with this record_id is not the current value of the fact" in bad.text,
+    ) == (
+        409,
+        True,
+    )

@@ -40,7 +40,7 @@ async def test_each_page_shows_that_there_is_nothing(visit: Visit) -> None:
         assert said in await visit.text(path), path
     assert "No matching calls" in await visit.text("calls", tool="nobody")
     assert "No matching blocks" in await visit.text("knowledge", tag="nobody")
-    assert "Nothing would be recalled" in await visit.text("knowledge", q="nobody")
+    assert "Nothing is recalled" in await visit.text("knowledge", q="nobody")
 
 
 async def test_each_page_shows_what_there_is(service: Service, visit: Visit) -> None:
@@ -187,7 +187,7 @@ async def test_a_key_that_may_only_read_sees_and_changes_nothing(service: Servic
         overview = await visit.text("")
         assert visit.address("keys") not in overview
         assert visit.address("calls") in overview
-        assert "not permitted" in await visit.text("settings")
+        assert "not permitted for your key" in await visit.text("settings")
         block = await visit.text("block", id=known["block"])
         assert 'method="post" action="/console/' + visit.slot + "/default" not in block
         for path in ACTIONS:

@@ -188,6 +188,7 @@ def test_character_of_a_longer_word_is_no_term_of_a_question(question: str) -> N
         ),
         ("👍🏽 ... \x00 \ud800", []),
         ("", []),
+        ("\u0640", ["\u0640"]),
     ],
 )
 def test_examples_of_several_languages(text, expected):

@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
-from memsvc.core.question_kinds import QuestionKind, kind_of
+from memsvc.core.question_kinds import QuestionKind, kind_by_meaning, kind_of
 from memsvc.core.ranking import (
     DEFAULT_WEIGHTS,
     Candidate,
     Question,
-    Ranked,
+    QuestionTerms,
     bm25_constants,
     bm25_idf,
     bm25_scores,
     bm25_term_score,
     names_speaker,
     rank,
-    read_question,
 )
 from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, order_by_days
 from memsvc.core.time_references import TimeReferences, read
@@ -73,9 +72,9 @@ def recall(question, messages, speakers=()):
         )
         for number, document in enumerate(documents)
     ]
-    kind = kind_of(question)
-    asked = read_question(
-        question, len(documents), counts, counts_unknown=kind is QuestionKind.GENERAL
+    kind = kind_by_meaning(question, kind_of(question), None)
+    asked = QuestionTerms.of(question).in_index(
+        len(documents), counts, counts_unknown=kind is QuestionKind.GENERAL
     )
     ranked = rank(candidates, asked, DEFAULT_WEIGHTS)
     sure = confidence(ranked, PERSONAL if names_speaker(candidates, asked) else kind)
@@ -144,12 +143,14 @@ def test_an_answer_gains_from_its_question():
 
 
 def test_the_speaker_named_in_the_question_comes_first():
-    question = read_question(
-        "Where does Maria walk her dog?", 100, {"dog": 3, "walk": 3, "maria": 3}
+    question = QuestionTerms.of("Where does Maria walk her dog?").in_index(
+        100, {"dog": 3, "walk": 3, "maria": 3}
     )
     candidates = [entry(1, dog=4, speaker="John"), entry(9, dog=3, speaker="Maria")]
     assert ids(rank(candidates, question, DEFAULT_WEIGHTS)) == [9, 1]
-    both = read_question("Where do Maria and John walk the dog?", 100, {"dog": 3, "walk": 3})
+    both = QuestionTerms.of("Where do Maria and John walk the dog?").in_index(
+        100, {"dog": 3, "walk": 3}
+    )
     assert ids(rank(candidates, both, DEFAULT_WEIGHTS)) == [1, 9]
 
 
@@ -160,7 +161,9 @@ def test_what_was_said_on_the_day_named_comes_first():
         datetime(2023, 7, 3, tzinfo=UTC),
     ]
     candidates = [entry(10 * number, dog=4, message_at=day) for number, day in enumerate(said)]
-    question = replace(QUESTION, date_values=read_question("dog on May 3, 2023", 3, {}).date_values)
+    question = replace(
+        QUESTION, date_values=QuestionTerms.of("dog on May 3, 2023").in_index(3, {}).date_values
+    )
     assert ids(rank(candidates, question, PLAIN)) == [0, 10, 20]
 
 
@@ -201,6 +204,7 @@ candidate_lists = st.lists(
         st.none() | st.datetimes(timezones=st.just(UTC)),
         st.booleans(),
         st.just(""),
+        st.none() | st.floats(-1, 1),
         st.none() | st.floats(-1, 1),
         st.sampled_from([1.0, 0.8]),
     ),
@@ -254,7 +258,7 @@ def test_a_book_of_one_entry_can_answer():
 def test_another_spelling_counts_in_place_of_a_word_that_the_index_lacks(
     question: str, counts: dict[str, int], counted: set[str]
 ) -> None:
-    asked = read_question(question, 50, counts).asked_idf
+    asked = QuestionTerms.of(question).in_index(50, counts).asked_idf
     assert {term for term, idf in asked.items() if idf} == counted
 
 
@@ -272,10 +276,16 @@ def test_the_name_of_a_speaker_alone_is_not_relevance():
     assert recall("Which compiler flags does John recommend?", messages, speakers) == []
 
 
-def bulk(top, others=40, score=2.0):
+def ranked(number, score, relevance, day=None):
+    """A candidate as the ranking leaves it."""
+    time = datetime.combine(day, datetime.min.time(), UTC) if day else None
+    return Candidate(number, {}, 20, message_at=time, score=score, relevance=relevance)
+
+
+def bulk(top, others=40, score=2.0, step=0.01):
     """A ranking whose best stands above many that hardly differ."""
-    rest = [Ranked(number, score + 0.01 * (number % 7), {}, 0.5) for number in range(others)]
-    return [Ranked(99, top, {}, 1.2), *sorted(rest, key=lambda item: -item.score)]
+    rest = [ranked(number, score + step * (number % 7), 0.5) for number in range(others)]
+    return [ranked(99, top, 1.2), *sorted(rest, key=lambda item: -item.score)]
 
 
 def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
@@ -286,7 +296,7 @@ def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
 
 def test_confidence_is_free_of_scale():
     once = confidence(bulk(4.0), GENERAL)
-    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], GENERAL)
+    thrice = confidence(bulk(12.0, score=6.0, step=0.03), GENERAL)
     assert thrice.total == pytest.approx(once.total)
 
 
@@ -312,12 +322,20 @@ def test_nothing_found_is_no_answer():
 
 
 def test_a_meaning_raises_what_shares_no_word():
-    unrelated = [entry(number, cosine=0.1) for number in range(20, 40)]
-    candidates = [entry(1, dog=4), entry(10, cosine=0.7), *unrelated]
+    unrelated = [entry(number, cosine=0.1, specific_cosine=0.1) for number in range(20, 40)]
+    candidates = [entry(1, dog=4), entry(10, cosine=0.7, specific_cosine=0.7), *unrelated]
     ranked = {item.entry: item for item in rank(candidates, QUESTION, PLAIN)}
     assert ranked[10].score == pytest.approx(4.0)  # as much as the best by words
     assert ranked[10].similarity == pytest.approx(0.6)
     assert 20 not in ranked
+
+
+def test_order_follows_what_is_specific_and_confidence_the_whole_question():
+    worded_alike = entry(1, cosine=0.6, specific_cosine=0.1)
+    answer = entry(10, cosine=0.5, specific_cosine=0.4)
+    ranked = rank([worded_alike, answer], replace(QUESTION, unrelated=0.2), PLAIN)
+    assert ids(ranked) == [10, 1]
+    assert [item.similarity for item in ranked] == pytest.approx([0.3, 0.4])
 
 
 def test_an_entry_from_elsewhere_comes_after_one_of_the_session_that_matches_alike():
@@ -343,8 +361,8 @@ def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
         entry(1, dog=4, message_at=datetime(2023, 5, 10, tzinfo=UTC)),
         entry(30, dog=4, message_at=now),
     ]
-    question = read_question(
-        "Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now)
+    question = QuestionTerms.of("Where did we walk the dog last week?").in_index(
+        100, {"dog": 3, "walk": 3}, read("last week", now)
     )
     assert ids(rank(candidates, question, PLAIN)) == [1, 30]
 
@@ -354,9 +372,7 @@ MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (date(2026, 1, day) for day in ra
 
 def in_order(*scores_and_days):
     """Entries 1, 2, 3... of a ranking."""
-    return [
-        Ranked(at, score, {}, 1.0, day=day) for at, (score, day) in enumerate(scores_and_days, 1)
-    ]
+    return [ranked(at, score, 1.0, day) for at, (score, day) in enumerate(scores_and_days, 1)]
 
 
 def test_after_the_best_ten_the_best_of_three_other_days_come_next():

@@ -40,4 +40,4 @@ def test_export_given_as_a_dash_is_that_of_standard_input() -> None:
 def test_what_is_stored_is_read_in_the_data_folder(data_folder: Path) -> None:
     done = typed("audit", "--data-dir", str(data_folder), MEMSVC_API_KEY="a-key-of-nobody-here")
     assert done.returncode == 1
-    assert "no entries that could be recalled" in done.stderr
+    assert "does not contain any entries that can be recalled" in done.stderr

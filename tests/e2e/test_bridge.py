@@ -157,7 +157,7 @@ async def test_what_a_server_may_have_done_is_not_to_be_sent_again_unseen() -> N
             error = (await host.ask("tools/call", name="memories_add"))["error"]["data"]
             assert error["message"] == f"{url}/mcp closed the connection"
             assert (error["code"], error["retryable"]) == ("UNAVAILABLE", False)
-            assert error["recovery"].startswith("the call may have succeeded: check first")
+            assert error["recovery"].startswith("the call may have succeeded: first check")
 
 
 async def test_lines_that_are_no_messages_are_answered_and_end_nothing(

@@ -65,7 +65,7 @@ def test_no_command_creates_anything_where_a_server_is_named(path: str, empty: P
     assert [*empty.iterdir()] == []
     if path in LOCAL_ONLY:
         assert done.returncode == 1
-        assert f"the server at {NOWHERE} does not offer this" in done.stderr
+        assert f"this command cannot run over the server at {NOWHERE}" in done.stderr
         assert "--data-dir" in done.stderr
 
 
@@ -100,7 +100,9 @@ def test_folder_or_database_that_is_named_counts_more_than_the_server(
     assert typed("migrate", "--data-dir", str(data_folder), **away).returncode == 0
     named = typed("migrate", MEMSVC_DATA_DIR=str(data_folder), **away)
     assert named.returncode == 0, named.stderr
-    assert "no answer" in typed("jobs", "list", MEMSVC_DATA_DIR=str(data_folder), **away).stderr
+    assert (
+        "did not answer" in typed("jobs", "list", MEMSVC_DATA_DIR=str(data_folder), **away).stderr
+    )
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -207,7 +209,7 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
 ) -> None:
     found = doctor()
     assert all(one["ok"] for one in found.values()), found
-    called = [one for one in found.values() if "a call like the host's own" in one["found"]]
+    called = [one for one in found.values() if "a test call, made as the host" in one["found"]]
     assert len(called) == len(HOSTS)
     assert found["waiting turns"]["found"] == "none"
     assert "database" not in found
@@ -242,7 +244,9 @@ def test_doctor_counts_the_turns_that_wait_while_the_server_is_away(repository: 
     hooks = HookFiles({"HOME": str(Path.home())})
     hooks.spool({"turn": "one"})
     hooks.spool({"turn": "two"})
-    assert doctor()["waiting turns"]["found"].startswith("2 waiting, the oldest for")
+    assert doctor()["waiting turns"]["found"].startswith(
+        "2 turns have not been sent yet, the oldest for"
+    )
     away = typed("doctor", "--url", NOWHERE)
     assert away.returncode == 1
     assert f"no answer from {NOWHERE}" in away.stdout

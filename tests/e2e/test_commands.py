@@ -69,7 +69,7 @@ def test_the_help_of_every_command_shows_the_double_brackets_of_its_text() -> No
             path = [name, *([one.name] if one is not group else [])]
             text = (getattr(one.callback, "__doc__", None) or "").replace(r"\[", "[")
             written[tuple(path)] = re.findall(r"\[\[\w+\]\]", text)
-    assert written["notebook", "write"] == ["[[links]]"]
+    assert written["notebook", "write"] == ["[[link]]"]
     for path, marked in written.items():
         if marked:
             for shown in ([*path, "--help"], [path[0], "--help"]):
@@ -424,7 +424,7 @@ def test_the_doctor_finds_a_server_well_and_a_wrong_address_not(memsvc: Command)
 def test_a_server_that_is_not_there_is_an_error_with_a_way_out() -> None:
     lost = run("files", "ls", MEMSVC_URL="http://127.0.0.1:9")
     assert lost.returncode == 1
-    assert lost.stderr.startswith("Error: no answer from http://127.0.0.1:9")
+    assert lost.stderr.startswith("Error: the server at http://127.0.0.1:9 did not answer")
     assert "Recovery: " in lost.stderr
 
 
@@ -517,7 +517,7 @@ def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environmen
     away, folder = {"MEMSVC_URL": "http://127.0.0.1:9"}, ("--data-dir", str(data_folder))
     assert said(run("turns", "ls", *folder, **away)) == ""
     assert "settings" in typed("doctor", *folder, **away).stdout
-    assert "no answer" in typed("turns", "ls", "--url", "http://127.0.0.1:9", *folder).stderr
+    assert "did not answer" in typed("turns", "ls", "--url", "http://127.0.0.1:9", *folder).stderr
 
 
 def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ async def test_the_agent_answers_while_memory_is_away_and_stores_those_turns_lat
         async with relayed(port, shared.port):
             await said(process, "And what about boats?")
             complaints = await ended(process)
-    assert complaints.startswith("memory: ")
+    assert complaints.startswith("memory could not be read")
     assert "not stored" not in complaints
     assert turns_stored(shared, "outage") == 2
 
@@ -161,7 +161,7 @@ async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(
         assert process.stdin is not None
         process.stdin.write(b"Hello?\n")
         complaints = await ended(process)
-    assert complaints.startswith("no answer: ")
+    assert complaints.startswith("the model did not answer: ")
     assert "sub-exception" not in complaints
 
 

@@ -53,7 +53,7 @@ def test_packed_days_are_read_and_packed_nonsense_is_told(
         {
             "file": "events/archive/2025/12/31/log-20251230.jsonl.zst",
             "line": 0,
-            "why": "not a whole zstd archive",
+            "why": "the zstd archive is damaged or not complete",
         }
     ]
     assert answered(data, "maintain", "--check")["differences"] == 0
@@ -90,7 +90,7 @@ async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_
     assert answered(data, "maintain", "--rebuild")["differences"] == 0
     assert answered(data, "maintain", "--all", "--check")["differences"] == 0
     told = command(data, "maintain", "--check")
-    assert "everything matches the files" in told.stdout
+    assert "all derived data matches the files" in told.stdout
 
 
 def test_what_is_odd_in_a_folder_is_told_and_not_followed(
@@ -107,7 +107,7 @@ def test_what_is_odd_in_a_folder_is_told_and_not_followed(
     (one / "context.jsonl").symlink_to(outside)
     done = command(data, "import", str(one), "--session", "renamed")
     assert done.returncode == 0, done.stderr
-    assert "renamed: log.jsonl:1: not a JSON object" in done.stderr
+    assert "renamed: log.jsonl:1: the line is not a JSON object" in done.stderr
     assert "skipped context.jsonl: it is a symbolic link" in done.stderr
     assert "turns\t2" in done.stdout.splitlines()
     assert "torn" not in done.stdout + done.stderr
@@ -169,4 +169,4 @@ def test_the_shadow_report_of_a_project_that_compared_nothing_says_so(data_folde
     for how in ([], ["--json"]):
         done = command(data_folder, "shadow-report", *how)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "have been compared yet" in done.stderr
+        assert "no turns of this project have been compared" in done.stderr

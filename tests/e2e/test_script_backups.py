@@ -109,7 +109,7 @@ async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_scri
     await asyncio.to_thread(
         stranger.run, stranger.programs / "initdb", "-U", "postgres", "-A", "trust", "-D", data
     )
-    with pytest.raises(AssertionError, match="does not report the identity"):
+    with pytest.raises(AssertionError, match="did not report the system identifier"):
         stranger.script("backup", folder)
     assert not folder.exists()
     await asyncio.to_thread(stranger.start, data)
@@ -142,7 +142,9 @@ async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_scri
     try:
         async with served(url, tokens, scope) as door:
             await judged(door, writers, moment)
-        with pytest.raises(AssertionError, match="before a restore"):
+        with pytest.raises(
+            AssertionError, match="of another database, or of this one before a restore"
+        ):
             stranger.script("backup", folder)
         elsewhere = folder.with_name("elsewhere")
         assert stranger.script("backup", elsewhere) != (

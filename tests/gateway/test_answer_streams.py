@@ -278,7 +278,7 @@ async def test_a_lost_answer_is_an_error_that_says_to_look_first(
         assert lost["id"] == "mine"
         error = lost["error"]["data"]
         assert (error["code"], error["retryable"]) == ("UNAVAILABLE", False)
-        assert "may have succeeded: check first" in error["recovery"]
+        assert "may have succeeded: first check" in error["recovery"]
 
 
 async def test_nobody_else_gets_an_answer(
@@ -404,7 +404,7 @@ async def test_a_reply_that_failed_is_tried_again(
             await events.opening()
             assert "result" in (await events.next()).message
     assert errors == []
-    assert "a waiting client could not be given its answer" in capsys.readouterr().out
+    assert "an answer could not be delivered to a waiting client" in capsys.readouterr().out
 
 
 async def test_an_event_is_looked_for_by_those_who_wait_for_its_stream(

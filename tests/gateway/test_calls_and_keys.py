@@ -56,7 +56,7 @@ async def test_several_keys_share_a_tenant_and_are_listed(
 async def test_a_key_adopts_only_a_tenant_that_exists(database: Database, clock: FakeClock) -> None:
     made = await keys.create_key(database, "laptop", clock.now())
     tenant = keys.hash_key("an open-mode key")
-    with pytest.raises(MemsvcError, match="this tenant is unknown"):
+    with pytest.raises(MemsvcError, match="this tenant does not exist"):
         await keys.set_tenant(database, made.key.key_id, tenant)
     assert await keys.remember_tenant(database, tenant, clock.now()) is True
     assert await keys.remember_tenant(database, tenant, clock.now()) is False
@@ -164,7 +164,7 @@ async def test_calls_are_inserted_once_and_in_their_own_scope_alone(
     async with database.begin_tenant(other_scope, read_only=True) as tx:
         assert (await list_calls(tx, CallFilter(), after=None, limit=10)).calls == []
     async with database.begin(other_scope) as tx:
-        with pytest.raises(ValueError, match="own scope"):
+        with pytest.raises(ValueError, match="tenant and project"):
             await insert_calls(tx, records)
 
 

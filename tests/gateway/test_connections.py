@@ -184,6 +184,8 @@ async def test_a_body_that_does_not_come_is_refused_and_leaves_nothing(
 async def test_slow_bodies_of_one_tenant_leave_room_for_another(serving: Serving) -> None:
     slots = SlotOptions(bodies_max=4)
     part = b"POST /mcp HTTP/1.1\r\n" + KEYED + b"Content-Length: 100\r\n\r\n{"
+    typed = KEYED + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    whole = b"POST /api/tools/file_projects HTTP/1.1\r\n" + typed + b"{}"
     async with serving(slots=slots) as (service, line), AsyncExitStack() as lines:
         slow = [await lines.enter_async_context(line()) for _ in range(4)]
         for one in slow:
@@ -195,6 +197,9 @@ async def test_slow_bodies_of_one_tenant_leave_room_for_another(serving: Serving
         assert headers["retry-after"] == "1"
         async with service.http("key-two") as http:
             assert (await http.post("/api/tools/file_projects", json={})).status_code == 200
+        async with line() as quick:  # a body that comes with its request takes no place
+            await quick.send(whole)
+            assert (await quick.answered())[0] == 200
         for one in rest:
             one.cancel()
         await asyncio.wait(rest)

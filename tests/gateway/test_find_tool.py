@@ -152,16 +152,31 @@ async def test_a_question_that_only_looks_like_a_pattern_is_found_by_its_words(
         ("(", "the query is not a valid regular expression"),
         ("[a", "the query is not a valid regular expression"),
         ("*", "the query is not a valid regular expression"),
-        ("a" * 201, "a pattern is limited to 200 characters"),
-        ("(?R)", "the pattern repeats too much, or uses features that are not supported"),
-        ("(?&x)", "the pattern repeats too much, or uses features that are not supported"),
+        ("a" * 201, "the pattern is longer than 200 characters"),
+        (
+            "(?R)",
+            "the regular expression repeats too much, or uses features that are not supported",
+        ),
+        (
+            "(?&x)",
+            "the regular expression repeats too much, or uses features that are not supported",
+        ),
         (
             "((a{50}){50}){50}",
-            "the pattern repeats too much, or uses features that are not supported",
+            "the regular expression repeats too much, or uses features that are not supported",
         ),
-        ("a{99999999999}", "the pattern repeats too much, or uses features that are not supported"),
-        ("(?:rain){e<=9}", "the pattern repeats too much, or uses features that are not supported"),
-        ("(?i)rain", "the pattern repeats too much, or uses features that are not supported"),
+        (
+            "a{99999999999}",
+            "the regular expression repeats too much, or uses features that are not supported",
+        ),
+        (
+            "(?:rain){e<=9}",
+            "the regular expression repeats too much, or uses features that are not supported",
+        ),
+        (
+            "(?i)rain",
+            "the regular expression repeats too much, or uses features that are not supported",
+        ),
     ],
 )
 async def test_what_is_no_pattern_or_no_small_one_is_refused(
@@ -178,7 +193,7 @@ async def test_a_pattern_that_backtracks_without_end_is_cut_short(
     find = door(meter, clock, slow="a" * 4000 + "!", weather="rain")
     started = time.process_time()
     refused = await find.refuses("INVALID_QUERY", "find_tool", query="(a|aa)+$", mode="regex")
-    assert refused["message"] == "matching the pattern takes too long"
+    assert refused["message"] == "matching the regular expression takes too long"
     assert time.process_time() - started < 5
     assert await names(find, "(a|aa)+$ rain") == ["weather"]
 

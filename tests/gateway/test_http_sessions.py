@@ -212,7 +212,7 @@ async def test_a_name_that_is_no_session_is_served_without_one(replica: Opened) 
             one.session = name
             assert (await one.post(server.url, "ping")).json()["result"] == {}
             refused = (await one.post(server.url, "resources/subscribe", uri=BOARD)).json()
-            assert "subscribing needs a session" in refused["error"]["message"]
+            assert "subscribing to a resource needs an MCP session" in refused["error"]["message"]
             assert await one.status(server.url) == (404 if name else 405)
             assert await one.delete(server.url) == (404 if name else 405)
 

@@ -65,7 +65,7 @@ def test_the_depth_of_a_hostile_body_is_known_soon(body: bytes) -> None:
     ],
 )
 def test_values_are_counted_outside_strings(body: bytes, many: bool) -> None:
-    with pytest.raises(MemsvcError, match="1000 values") if many else nullcontext():
+    with pytest.raises(MemsvcError, match="1000 JSON values") if many else nullcontext():
         check_json(body, 64, 1000)
 
 

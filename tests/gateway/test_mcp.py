@@ -146,7 +146,9 @@ async def test_what_a_tool_chokes_on_is_told_nowhere(
     logged = lines.getvalue().decode()
     assert CANARY not in logged
     crash = next(
-        line for line in map(json.loads, logged.splitlines()) if line["event"] == "a tool failed"
+        line
+        for line in map(json.loads, logged.splitlines())
+        if line["event"] == "a tool call failed because of an internal error"
     )
     assert crash["error"] == "RuntimeError"
     assert any(

@@ -232,7 +232,7 @@ async def test_calls_under_way_are_bounded_for_a_key_and_a_tenant(meter: Recordi
 
     for callers, last in (((ONE, ONE), ONE), ((ONE, ONE, TWO), TWO)):
         async with under_way(*callers):
-            with pytest.raises(MemsvcError, match="are running") as refused:
+            with pytest.raises(MemsvcError, match="are already running") as refused:
                 rates.begin(last)
             assert (refused.value.code, refused.value.retry_after_s) == (Code.RATE_LIMITED, 1.0)
             async with under_way(OTHER, OTHER):

@@ -88,7 +88,7 @@ async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
         nothing |= {
             await refused(one, each, project="other") for each in ids if each != "document:root"
         }
-        assert nothing == {("NOT_FOUND", "no entry has this id")}
+        assert nothing == {("NOT_FOUND", "nothing in memory has this id")}
         assert await used(one, "search", query="cello", project="other") == {"results": []}
         assert (await one.call_tool("search", {"query": " "})).is_error
 

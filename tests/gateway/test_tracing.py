@@ -255,7 +255,7 @@ async def test_a_collector_that_takes_nothing_fails_no_call_and_is_told_of_once(
         for line in log_lines.getvalue().decode().splitlines()
         if '"the trace collector' in line
     ]
-    assert [("rejects spans" in line, "again" in line) for line in told] == [
+    assert [("does not accept spans" in line, "again" in line) for line in told] == [
         (True, False),
         (False, True),
     ]

@@ -24,10 +24,10 @@ WRITE = {
 INVALID: dict[str, tuple[bytes, int, str, str | int | None]] = {
     "empty": (b"", -32700, "the body is empty", None),
     "blank": (b" \n", -32700, "the body is empty", None),
-    "cut off": (b'{"a":', -32700, "not valid JSON, at line 1 column 6", None),
-    "words": (INPUT.encode(), -32700, "not valid JSON, at line 1 column", None),
+    "cut off": (b'{"a":', -32700, "not valid JSON: the error is at line 1 column 6", None),
+    "words": (INPUT.encode(), -32700, "not valid JSON: the error is at line 1 column", None),
     "NaN": (b'{"jsonrpc":"2.0","id":1,"method":"ping","a":NaN}', -32700, "not valid JSON", None),
-    "number": (b"5", -32600, "must be a JSON-RPC message, an object", None),
+    "number": (b"5", -32600, "must be a JSON-RPC message, which is an object", None),
     "string": (f'"{INPUT}"'.encode(), -32600, "must be a JSON-RPC message", None),
     "null": (b"null", -32600, "must be a JSON-RPC message", None),
     "batch": (b"[]", -32600, "send one message", None),
@@ -125,7 +125,7 @@ async def test_body_that_is_not_declared_as_json_is_refused_with_the_header_to_s
     async with service.http() as http:
         answer = await http.post("/mcp", content=orjson.dumps(PING), headers=headers)
     assert answer.status_code == 400
-    check_form(answer, -32600, "the body must be JSON", 1)
+    check_form(answer, -32600, "the request body must be JSON", 1)
     assert "Content-Type: application/json" in answer.json()["recovery"]
 
 

@@ -275,10 +275,10 @@ async def test_calls_of_the_model_change_what_the_next_prompt_is_told_and_store_
 
 
 def test_the_commands_of_the_quick_start_connect_claude_code(tmp_path: Path) -> None:
-    (commands,) = (code for code in blocks(QUICKSTART, "sh") if "claude mcp add" in code)
+    commands = [code for code in blocks(QUICKSTART, "sh") if "claude mcp add" in code]
     memsvc = f"{Path(sys.executable).parent}:{FOLDER}/node_modules/.bin"
     with Served(tmp_path / "data") as server:
-        for number, command in enumerate(filled(commands, server.url, KEY).splitlines()):
+        for number, command in enumerate(filled(code, server.url, KEY) for code in commands):
             home = tmp_path / str(number)
             home.mkdir()
             listed = subprocess.run(

@@ -72,6 +72,29 @@ def written(home: Path) -> None:
         (home / file).write_text(text)
 
 
+@pytest.mark.parametrize("variables", [{}, {"MEMSVC_DATA_DIR": "data"}])
+def test_key_comes_from_the_data_folder_and_a_missing_one_is_named(
+    home: Path, variables: dict[str, str]
+) -> None:
+    file = Path(variables.get("MEMSVC_DATA_DIR", ".memsvc")) / "api-key"
+    refused = typed("install", "codex", **variables)
+    assert f"no API key was given, and the file {file} does not exist" in refused.stderr
+    assert "pass --key" in refused.stderr
+    file.parent.mkdir()
+    file.write_text(KEY)
+    assert typed("install", "codex", **variables).returncode == 0
+    assert KEY in (home / ".codex/config.toml").read_text()
+
+
+def test_server_is_the_named_one_or_that_at_the_port_of_the_variables(home: Path) -> None:
+    moved = {"MEMSVC_PORT": "8134"}
+    assert typed("install", "codex", "--key", KEY, **moved).returncode == 0
+    assert "http://127.0.0.1:8134/mcp" in (home / ".codex/config.toml").read_text()
+    named = moved | {"MEMSVC_URL": "https://memory.example"}
+    assert typed("install", "codex", "--key", KEY, **named).returncode == 0
+    assert "https://memory.example/mcp" in (home / ".codex/config.toml").read_text()
+
+
 @pytest.mark.parametrize("foreign", [True, False])
 def test_what_is_installed_is_removed_again_and_nothing_else(home: Path, foreign: bool) -> None:
     if foreign:
@@ -204,7 +227,7 @@ def test_files_of_a_project_are_as_hosts_document_them(home: Path) -> None:
 def test_install_ends_with_whose_memory_it_is_and_what_to_do_next(home: Path) -> None:
     said = install("claude-code", "--user", "ada", "--project", "garden").splitlines()
     assert said[-3:] == [
-        "memory of: user ada, project garden",
+        "memory is stored for: user ada, project garden",
         "console: http://127.0.0.1:8080/console",
         "next: start claude-code and ask it: What do you know about me?",
     ]
@@ -255,10 +278,10 @@ def test_file_with_the_key_is_private_and_install_says_so(home: Path, host: str)
     file.write_text("" if host == "codex" else "{}")
     file.chmod(0o644)
     said = install(host)
-    assert f"written: {file}; it contains the key, so it is now readable only by you" in said
+    assert f"written: {file}; the file contains the key, so it is now readable only by you" in said
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
-    assert f"unchanged: {file}; it contains the key" in install(host)
+    assert f"unchanged: {file}; the file contains the key" in install(host)
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -269,7 +292,7 @@ def test_remove_leaves_no_folder_and_no_waiting_prompt(home: Path) -> None:
     files.spool({"project": "default", "turn_id": "t", "input_items": []})
     files.keep_session("s", {"turns": 1, "pending": {"turn_id": "u", "project": "p"}, "seen": []})
     said = install("claude-code", "--scope", "project", "--remove", "--url", "http://127.0.0.1:9")
-    assert "waiting turns: 0 stored, 2 deleted" in said
+    assert "of the turns that were waiting to be sent, 0 were stored and 2 deleted" in said
     assert set(home.rglob("*")) <= before | {home / ".config", home / ".config/memsvc"}
 
 

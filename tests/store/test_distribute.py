@@ -113,7 +113,7 @@ async def test_a_database_without_citus_is_refused_in_plain_words(
     told = await to_thread.run_sync(CliRunner().invoke, commands, typed)
     assert isinstance(told.exception, MemsvcError)
     assert told.exception.code is Code.UNAVAILABLE
-    assert told.exception.message == "this database does not have Citus"
+    assert told.exception.message == "the Citus extension is not installed in this database"
     assert "CREATE EXTENSION citus" in str(told.exception.recovery)
 
 
@@ -245,7 +245,7 @@ async def test_what_cannot_be_distributed_is_told_before_anything_is_changed(
         "books has the trigger watch",
         "rates has no column tenant that is never empty",
         "job_refs is distributed, but must stay on the coordinator",
-        "files is distributed by another column than its tenant",
+        "files is distributed by a column other than its tenant",
         "strange is unknown to this version of memsvc",
     ):
         assert fault in refused.value.message
@@ -266,7 +266,7 @@ async def test_an_application_at_work_and_an_unmigrated_database_keep_it_from_be
     server: TestServer, database_urls: DatabaseUrls, citus: asyncpg.Connection, role: str
 ) -> None:
     at_work = await asyncpg.connect(database_urls.app.replace(f"{server.app}:", f"{role}:"))
-    with pytest.raises(MemsvcError, match=f"1 connections of {role} are open"):
+    with pytest.raises(MemsvcError, match=f"the role {role} has 1 open connections"):
         await distributed(database_urls, role)
     await at_work.close()
     await citus.execute("UPDATE alembic_version SET version_num = '0001'")
@@ -298,7 +298,9 @@ async def test_a_role_that_is_not_set_up_for_citus_is_not_served(
 ) -> None:
     """Its nodes would show it no row of anybody, and nothing would say so."""
     app = database_urls.app.replace(f"{server.app}:", f"{role}:")
-    with pytest.raises(MemsvcError, match="the application role is not set up for it") as refused:
+    with pytest.raises(
+        MemsvcError, match="the application role is not set up for Citus"
+    ) as refused:
         await Database.open(app, DatabaseOptions(pool_min=1), meter)
     assert refused.value.recovery is not None
     assert "memsvc db distribute" in refused.value.recovery

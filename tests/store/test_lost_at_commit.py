@@ -48,7 +48,7 @@ async def test_what_may_have_been_done_is_only_retryable_where_doing_it_twice_is
         await door(tool, **arguments)
     body = refused.value.body
     assert (body["code"], body["retryable"]) == ("UNAVAILABLE", may_repeat)
-    assert ("check first" in body.get("recovery", "")) is not may_repeat
+    assert ("first check" in body.get("recovery", "")) is not may_repeat
 
 
 async def test_what_was_only_to_be_read_can_be_read_again(

@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Head
 from memsvc.core.scope import Scope
 from memsvc.store import index, vectors
 from memsvc.store.database import Database
@@ -46,8 +47,11 @@ class FakeEmbedder:
     async def load(self) -> None:
         pass
 
-    def asks_memory(self, vector: Sequence[float]) -> None:
+    def log_odds(self, head: Head, vector: Sequence[float]) -> None:
         pass
+
+    def specific(self, vector: Sequence[float]) -> Sequence[float]:
+        return vector
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         await self.between()

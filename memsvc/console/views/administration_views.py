@@ -147,11 +147,11 @@ async def settle_job(page: Page) -> Response:
 
 
 PURGE_LEVELS: Final = {
-    "session": "a session in this project",
-    "user": "a user in this project",
-    "path": "a file or directory in this project",
+    "session": "one session in this project",
+    "user": "one user in this project",
+    "path": "one file or directory in this project",
     "project": "this whole project",
-    "tenant": "everything of this key's tenant, in all projects",
+    "tenant": "all data of this key's tenant, in all projects",
 }
 
 
@@ -159,7 +159,7 @@ async def purge(page: Page) -> Response:
     """Show a form, then what would be removed, then the receipt."""
     if page.request.method == "GET":
         if not page.has("tenant_purge"):
-            raise permission_denied("this key is not allowed to purge")
+            raise permission_denied("this key is not allowed to purge data")
         return page.render(
             "purge.html",
             levels=PURGE_LEVELS,

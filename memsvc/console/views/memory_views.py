@@ -87,7 +87,11 @@ def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 STATES: Final = {"active": "current", "past": "past", "all": "all"}
-SCOPES: Final = {"all": "session and user", "session": "this session", "user": "this user"}
+SCOPES: Final = {
+    "all": "this session and this user",
+    "session": "this session",
+    "user": "this user",
+}
 FACTS_MAX: Final = 50
 VALUES_MAX: Final = 500
 
@@ -205,7 +209,7 @@ def _slot(fact: dict[str, Any]) -> str:
 
 BLOCKS_MAX: Final = 100
 FRAMES: Final = {
-    "attention": "relevant to the question",
+    "attention": "knowledge blocks relevant to the question",
     "self": "identity",
     "task": "goals",
     "simulate": "minds",
@@ -352,10 +356,12 @@ def _outcome_summary(done: dict[str, Any]) -> str:
     if not done["skipped"]:
         return str(done["summary"])
     why = {
-        "constitutional": "it is constitutional and not affected by outcomes",
-        "pending_inbox": "it is still waiting in the inbox",
-        "archived": "it is archived",
-        "unmatched": "the block does not exist",
+        "constitutional": (
+            "the knowledge block is constitutional, so outcomes do not change its confidence"
+        ),
+        "pending_inbox": "the knowledge block is still waiting in the inbox to be consolidated",
+        "archived": "the knowledge block is archived",
+        "unmatched": "the knowledge block does not exist",
     }
     return "Nothing was learned: " + ", ".join(why[one["reason"]] for one in done["skipped"])
 

@@ -174,6 +174,9 @@ SELF: Final = """
 """
 # fmt: on
 
+NEGATIVE: Final = re.compile(
+    r"n't\b|\b(?:(?:can)?not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|无|ない|ません"
+)
 CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 NEGATION_CHARS: Final = 24
 _WORD: Final = re.compile(r"[^\W_]+")

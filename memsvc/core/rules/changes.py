@@ -29,6 +29,7 @@ from memsvc.core.rules.change_words import (
     FAMILY,
     GENERAL,
     MAYBE,
+    NEGATIVE,
     OTHERS,
     SELF,
     TOPIC_WORDS,
@@ -114,9 +115,6 @@ _PREFERRED: Final = tuple(
 _NOW: Final = re.compile(
     r"\b(?:now|nowadays|these days|from (?:today|now)|jetzt|nun|ab (?:heute|sofort)|neuerdings"
     r"|maintenant|desormais|dorenavant|ahora|a partir de)\b|现在|以后|改|今は|今後|これから"
-)
-NEGATIVE: Final = re.compile(
-    r"n't\b|\b(?:(?:can)?not|no|never|nicht|kein\w*|nie|ne|n|pas|jamais|nunca|sin)\b|不|没|未|无|ない|ません"
 )
 _STOPS: Final = " .!。！"
 _NUMBER: Final = re.compile(r"\d+")
@@ -429,20 +427,34 @@ def questioned(
     claims: Sequence[Claim],
     doubts: Sequence[tuple[Change, Doubt, Evidence]],
     now: datetime,
+    meant: Sequence[tuple[Fact, Doubt]] = (),
 ) -> Merge:
     """Return a merge that also puts known facts in doubt: those that changes end, each its last.
 
-    What the claims of the same turn say of a fact goes before. Words of change in a fact itself are
-    no change of it."""
+    `meant` are facts that a change ends by its meaning. What the claims of the same turn say of a
+    fact goes before. Words of change in a fact itself are no change of it."""
     ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
     open_facts = [fact for fact in _open(known, claims, now) if fact not in ended]
-    found = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in merge.questioned}
-    for change, doubt, _ in doubts:
-        found |= {
-            (fact.index_id, fact.entry): (fact, doubt)
-            for fact in _concerned(change, doubt, open_facts)
-        }
-    return replace(merge, questioned=tuple(found.values()))
+    by_meaning = [one for one in meant if one[0] in open_facts and _may_be_meant(*one)]
+    by_words = [
+        (fact, doubt)
+        for change, doubt, _ in doubts
+        for fact in _concerned(change, doubt, open_facts)
+    ]
+    every = (*merge.questioned, *by_meaning, *by_words)
+    last = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in every}
+    return replace(merge, questioned=tuple(last.values()))
+
+
+def _may_be_meant(fact: Fact, doubt: Doubt) -> bool:
+    """Return whether meaning alone puts a fact in doubt.
+
+    It does with no name or instruction, and with an allergy only if the change mentions one."""
+    fact_id = fact.statement.fact_id
+    topic = TOPICS_BY_FACT.get(fact_id)
+    if fact_id == t.ALLERGY.fact_id:
+        return topic in topics_of(normalized_text(doubt.text))
+    return topic is not None or fact_id not in PROFILE_FACT_IDS
 
 
 def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list[Fact]:

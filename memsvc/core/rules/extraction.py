@@ -25,20 +25,18 @@ from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
 from memsvc.core.rules.memory_requests import memory_requests
-from memsvc.core.rules.own_words import Span, pasted_spans, within
+from memsvc.core.rules.own_words import Span, within
 from memsvc.core.rules.quick_pattern import quick_pattern
 from memsvc.core.rules.rule import NOT_SHORT_FORM, Rule, RuleReader, Topic
 from memsvc.core.rules.sentence_model import is_meant, judge
-from memsvc.core.rules.sentences import VALUE_BYTES_MAX, clause_beside, value_of
+from memsvc.core.rules.sentences import VALUE_BYTES_MAX, Message, clause_beside, value_of
 from memsvc.core.rules.spanish import SPANISH
 from memsvc.core.rules.statements import (
     ORDERS,
     Found,
     clause_of,
     clause_without_secret,
-    conditional_starts,
     is_anothers_health,
-    message_until,
     remembered,
     statements_in,
 )
@@ -53,7 +51,6 @@ from memsvc.core.rules.topics import (
     TASK_TODAY,
     TASK_WEEK,
 )
-from memsvc.core.rules.word_groups import word_hits
 from memsvc.core.secrets import holds_secret, is_code, is_secret
 from memsvc.core.untrusted import is_memory_block
 
@@ -132,9 +129,8 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[Readin
             continue
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
-        readings.append(_reading_of(text))
-    for cached in (word_hits, judge, conditional_starts):
-        cached.cache_clear()  # what people said stays in memory alone, where it can be forgotten
+        readings.append(_reading_of(Message(text)) if text else NOTHING)
+    judge.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return readings[::-1]
 
 
@@ -154,12 +150,12 @@ def claims_of(
     return _with_unique_records(claims)
 
 
-def _reading_of(text: str) -> "Reading":
-    text, requests = memory_requests(text)
+def _reading_of(message: Message) -> "Reading":
+    message, requests = memory_requests(message)
+    text = message.text
     asked = [span for request in requests for span in request.contents]
-    pasted = pasted_spans(text)
     by_rule: dict[tuple[str, str, bool, int], _Match] = {}
-    for match in _iter_matches(text, pasted, asked):
+    for match in _iter_matches(message, asked):
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
     read_already = [(match.at, match.end, match.topic.fact_id) for match in by_rule.values()]
@@ -167,7 +163,7 @@ def _reading_of(text: str) -> "Reading":
     read_already += [
         (match.at, match.end, INSTRUCTION.fact_id) for match in by_rule.values() if match.deletes
     ]
-    by_grammar = [_of_grammar(one) for one in statements_in(text, pasted, read_already)]
+    by_grammar = [_of_grammar(one) for one in statements_in(message, read_already)]
     matches = [*by_rule.values(), *by_grammar]
     refuses_secret = False
     for start, end in asked:
@@ -249,28 +245,29 @@ class Reading:
 NOTHING: Final = Reading()
 
 
-def _iter_matches(text: str, pasted: Sequence[Span], asked: Sequence[Span]) -> Iterator[_Match]:
-    """Yield the matches of the rules in a text, rule by rule.
+def _iter_matches(message: Message, asked: Sequence[Span]) -> Iterator[_Match]:
+    """Yield the matches of the rules in a message, rule by rule.
 
     What stands in `asked` is to be remembered: it is meant, whatever else it looks like."""
+    text = message.text
     words = set(_WORD.findall(text.casefold()))
     for reader in [*_BY_WORD, *(_BY_CHARACTER if _CJK.search(text) else ())]:
         for number in reader.candidates(text, words):
             for match in islice(reader.patterns[number].finditer(text), STATEMENTS_MAX):
-                one = _read(text, match, reader, reader.language.rules[number], pasted, asked)
+                one = _read(message, match, reader, reader.language.rules[number], asked)
                 if one is not None and (one.statement or one.deletes):
                     yield one
 
 
 def _read(
-    text: str,
+    message: Message,
     match: re.Match[str],
     reader: RuleReader,
     rule: Rule,
-    pasted: Sequence[Span],
     asked: Sequence[Span],
 ) -> _Match | None:
-    if within(pasted, match.start()) or not _is_user_statement(text, match, reader, rule):
+    text = message.text
+    if within(message.pasted, match.start()) or not _is_user_statement(text, match, reader, rule):
         return None
     groups = match.groupdict()
     value_text = groups.get("v")
@@ -299,10 +296,10 @@ def _read(
         if not values:
             return None
     statement = _statement(match, at, values[-1])
-    if not (rule.plain or rule.deletes or rule.topic in _UNJUDGED or within(asked, at)):
-        message = message_until(text, at, conditional_starts(text))
-        if not is_meant(statement, statement if pasted else message):
-            return None
+    is_judged = not (rule.plain or rule.deletes or rule.topic in _UNJUDGED or within(asked, at))
+    around = statement if message.pasted else message.until(at)
+    if is_judged and not is_meant(statement, around):
+        return None
     return _Match(
         at,
         _end(match, values[-1], rule),

@@ -9,11 +9,10 @@ from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules.own_words import (
     Span,
     holds_text,
-    pasted_spans,
     within,
 )
 from memsvc.core.rules.quick_pattern import quick_pattern
-from memsvc.core.rules.sentences import CLAUSE_END, SENTENCE_CHARS_READ, sentence_spans
+from memsvc.core.rules.sentences import CLAUSE_END, SENTENCE_CHARS_READ, Message
 
 CONTENT_CHARS_MIN: Final = 4
 LISTED_MAX: Final = 8
@@ -91,22 +90,26 @@ class _Found:
     is_weak: bool = False
 
 
-def memory_requests(text: str) -> tuple[str, list[MemoryRequest]]:
+def memory_requests(message: Message) -> tuple[Message, list[MemoryRequest]]:
     """Return a user message without its requests to remember, and these, in order.
 
     The message keeps its length: spaces stand in place of a request, behind a full stop where
     words stand before it. Requests in text that is quoted or given to be worked on are left."""
-    found = list(_requests(text, pasted_spans(text))) if _WORD.search(text) else []
+    text = message.text
+    found = list(_requests(message)) if _WORD.search(text) else []
     if not found:
-        return text, []
-    pasted = pasted_spans(_without(text, found))  # "save this: ..." asks to work on no text
+        return message, []
+    rest = Message(_without(text, found))
+    pasted = rest.pasted  # "save this: ..." asks to work on no text
     is_worked_on = holds_text(text, pasted)
     kept = [
         (request, is_weak)
         for request, is_weak in found
         if not within(pasted, request.contents[0][0]) and not (is_weak and is_worked_on)
     ]
-    return _without(text, kept), [request for request, _ in kept]
+    if len(kept) < len(found):
+        rest = Message(_without(text, kept))
+    return rest, [request for request, _ in kept]
 
 
 def _without(text: str, requests: Sequence[tuple[MemoryRequest, bool]]) -> str:
@@ -119,12 +122,13 @@ def _without(text: str, requests: Sequence[tuple[MemoryRequest, bool]]) -> str:
     return "".join(parts) + text[start:]
 
 
-def _requests(text: str, pasted: Sequence[Span]) -> Iterator[tuple[MemoryRequest, bool]]:
-    """Yield the requests of a text, and whether each may only point something out."""
-    sentences = [span for span in sentence_spans(text) if _tells(text, span)]
+def _requests(message: Message) -> Iterator[tuple[MemoryRequest, bool]]:
+    """Yield the requests of a message, and whether each may only point something out."""
+    text = message.text
+    sentences = [span for span in message.sentences if _tells(text, span)]
     for number, (start, end) in enumerate(sentences):
         found = _request_in(text, start, end)
-        if found is None or within(pasted, found.at):
+        if found is None or within(message.pasted, found.at):
             continue
         asked = _ASKED.search(text, found.end, end)
         beside = [(found.end, asked.start() if asked else end), (start, found.start)]

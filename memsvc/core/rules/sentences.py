@@ -1,10 +1,13 @@
 """Split a text into sentences, and sentences into clauses."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
+from memsvc.core.rules.own_words import Span, pasted_spans
+from memsvc.core.rules.sentence_model import is_conditional
 from memsvc.core.rules.text_requests import LASTING
 
 SENTENCE_CHARS_READ = 400
@@ -47,6 +50,32 @@ SPEAKER_FIRST = re.compile(
     r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"
 )
 """How a sentence begins whose subject is the speaker, beside a text that is worked on."""
+
+
+class Message:
+    """A user message on its way through the rules: what they share is read once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def sentences(self) -> list[Span]:
+        """Return its sentences, as `sentence_spans`."""
+        return sentence_spans(self.text)
+
+    @cached_property
+    def pasted(self) -> Sequence[Span]:
+        """Return the parts that are not the user's own words, as `pasted_spans`."""
+        return pasted_spans(self.text)
+
+    @cached_property
+    def _supposed(self) -> list[int]:
+        """Return where those sentences begin that only suppose something."""
+        return [start for start, end in self.sentences if is_conditional(self.text[start:end])]
+
+    def until(self, at: int) -> str:
+        """Return it up to what it supposes behind a place: that says nothing of what stands there."""
+        return self.text[: next((start for start in self._supposed if start > at), None)]
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
 from memsvc.core.question_kinds import is_greeting_phrase
@@ -30,9 +29,9 @@ from memsvc.core.rules.sentences import (
     SENTENCE_CHARS_READ,
     SPEAKER_FIRST,
     TRIM,
+    Message,
     cut_around,
     sentence_ends,
-    sentence_spans,
     value_of,
 )
 from memsvc.core.rules.spanish import SPANISH_GRAMMAR
@@ -40,10 +39,7 @@ from memsvc.core.rules.text_requests import FIRST_PERSON, LASTING
 from memsvc.core.rules.word_groups import (
     WORD,
     HealthPlaces,
-    health_places,
-    health_topics,
-    is_of_others,
-    leaves_out_subject,
+    SentenceWords,
 )
 from memsvc.core.secrets import holds_secret, is_code, is_secret
 
@@ -140,17 +136,6 @@ def grammars_for(low: str, words: set[str]) -> Sequence[Grammar]:
     return [grammar for grammar, count in zip(_GRAMMARS, shared, strict=True) if count == most]
 
 
-@lru_cache(1)
-def conditional_starts(text: str) -> list[int]:
-    """Return where those sentences of a text begin that only suppose something."""
-    return [start for start, end in sentence_spans(text) if is_conditional(text[start:end])]
-
-
-def message_until(text: str, at: int, starts: Iterable[int]) -> str:
-    """Return the message around a place, up to what it supposes later: that says nothing of it."""
-    return text[: next((start for start in starts if start > at), len(text))]
-
-
 def clause_of(text: str, at: int, end: int) -> str:
     """Return the sentence around some words of a text, as far as it tells and does not ask."""
     floor = max(0, at - SENTENCE_CHARS_READ)
@@ -167,21 +152,19 @@ def clause_of(text: str, at: int, end: int) -> str:
     return cut_around(sentence, at - start, end - start)
 
 
-def statements_in(
-    text: str, pasted: Sequence[tuple[int, int]], read_already: Sequence[tuple[int, int, str]]
-) -> Iterator[Found]:
-    """Yield the statements in own words of a text.
+def statements_in(whole: Message, read_already: Sequence[tuple[int, int, str]]) -> Iterator[Found]:
+    """Yield the statements in own words of a message.
 
     `read_already` are the places (from, to) and topics that rules have read: in such a sentence only
     another class of what is always told is a statement too."""
+    text, pasted = whole.text, whole.pasted
     has_text = holds_text(text, pasted)
-    starts = conditional_starts(text)
     order: Found | None = None
     told: Found | None = None
     before = ""
-    for sentence_start, sentence_end in sentence_spans(text):
+    for sentence_start, sentence_end in whole.sentences:
         sentence = text[sentence_start:sentence_end]
-        message = "" if has_text else message_until(text, sentence_start, starts)
+        message = "" if has_text else whole.until(sentence_start)
         start = sentence_end - len(sentence.lstrip(_QUOTATION_ENDS))
         end = own_end(text, pasted, start, sentence_end)
         if within(pasted, start) or not _is_read(text, start, end, sentence_end):
@@ -243,7 +226,7 @@ def is_anothers_health(topic: Topic, text: str) -> bool:
         topic in _HEALTH
         and not FIRST_PERSON.search(low)
         and not any(
-            leaves_out_subject(grammar.language, low)
+            SentenceWords.of(grammar.language, low).leaves_out_subject
             for grammar in grammars_for(low, set(_GRAMMAR_WORD.findall(low)))
         )
     )
@@ -337,7 +320,7 @@ def _statements(
         return
     read: list[Found] = []
     grammars = grammars_for(low, words)
-    places = [health_places(grammar.language, low) for grammar in grammars]
+    places = [SentenceWords.of(grammar.language, low).places() for grammar in grammars]
     told_end = len(low)
     for grammar in grammars:
         start, end = _told_part(low, grammar, judged)
@@ -456,8 +439,9 @@ def _topics_of(
     )
     if wants_language and not is_request and grammar.language_name.search(body):
         topics = [t.ANSWER_LANGUAGE, *(topic for topic in topics if topic not in ORDERS)]
+    health = SentenceWords.of(grammar.language, body)
     if judged.most > CLASS_MIN:
-        topics += health_topics(grammar.language, body)
+        topics += health.topics()
     is_order = judged.orders > ORDERS_MIN and not is_request and not is_greeting_phrase(sentence)
     is_order = is_order and _PHONE.search(body) is None  # "ring me on ..." tells how to reach one
     if is_order and t.ANSWER_LANGUAGE not in topics:
@@ -474,9 +458,9 @@ def _topics_of(
     topic = _topic_of(judged)
     if judged.orders > REQUEST_MIN and LASTING.match(body) and not FIRST_PERSON.search(body):
         topic = t.INSTRUCTION  # "never deploy on Fridays" is told to the assistant
-    if topic is t.CONDITION and is_of_others(grammar.language, body):
+    if topic is t.CONDITION and health.is_of_others:
         topic = t.STATEMENT
-    return health_topics(grammar.language, body, is_personal=True) or [topic]
+    return health.topics(is_personal=True) or [topic]
 
 
 def _topic_of(judged: Judgement) -> Topic:

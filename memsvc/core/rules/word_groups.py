@@ -4,10 +4,11 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
-from typing import Final
+from typing import Final, Self
 from unicodedata import normalize
 
 from memsvc.core.rules import topics as t
@@ -22,7 +23,6 @@ CJK_LANGUAGES: Final = ("zh", "ja")
 STEM_CHARS: Final = 3
 """Letters of a word that must stand at the place of a *, and by which stems are found."""
 PLAIN_CHARS_MIN: Final = 6
-SENTENCES_CACHED: Final = 8
 
 WORD: Final = re.compile(r"[^\W_]+")
 
@@ -57,7 +57,6 @@ _PREDICATES: Final = re.compile(
 """Words behind the name of an illness by which a sentence speaks of it in general."""
 
 
-@lru_cache(SENTENCES_CACHED)
 def word_hits(language: str, sentence: str) -> Hits:
     """Return where a sentence, in lower case, has words of each group."""
     if language in CJK_LANGUAGES:
@@ -142,73 +141,115 @@ def _plain(word: str) -> str:
     return "".join(character for character in normalize("NFD", word) if character.isascii())
 
 
-def health_topics(language: str, sentence: str, *, is_personal: bool = False) -> list[Topic]:
-    """Return what a sentence, in lower case, says of the speaker's health and food.
+@dataclass(frozen=True, slots=True)
+class SentenceWords:
+    """A sentence, in lower case, as words of a language: what it says of health and food.
 
-    What it says of somebody else is none of it. `is_personal` says that it is known to be about
-    the speaker."""
-    return _topics_in(language, sentence, _told(language, sentence)[2], is_personal=is_personal)
+    `hits` are the places of its words, `persons` whom it names, and `own` the places of what it
+    says of the speaker. `words` are empty and places count characters in scripts without spaces."""
 
+    language: str
+    sentence: str
+    hits: Hits
+    words: Sequence[re.Match[str]]
+    starts: Sequence[int]
+    persons: Sequence[Person]
+    own: Hits
 
-def health_places(language: str, sentence: str) -> HealthPlaces:
-    """Return where a sentence, in lower case, tells of the speaker's health, by topic, and of others'.
+    @classmethod
+    def of(cls, language: str, sentence: str) -> Self:
+        """Read a sentence.
 
-    Where no clause names the speaker before, the place is empty."""
-    hits, persons, own = _told(language, sentence)
-    others = {
-        group: left
-        for group, places in hits.items()
-        if group != "topic" and (left := [at for at in places if at not in own.get(group, ())])
-    }
-    is_others = bool(_topics_in(language, sentence, others, is_personal=True))
-    told = {
-        topic: _place(language, sentence, own, _GROUPS[topic], persons)
-        for topic in _topics_in(language, sentence, own, is_personal=not is_others)
-    }
-    return told, _place(language, sentence, others, _SUBJECTS, persons) if is_others else None
+        A word is said of whom its clause names before it, or else behind it, or else of whom the
+        clauses before name last. A clause with a subject and a verb in the third person names
+        somebody too, unless the speaker is in it: "Tomasz is allergic", but "peanuts would kill
+        me"."""
+        hits = word_hits(language, sentence)
+        words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
+        starts = _clause_starts(sentence, words)
+        persons = _persons(hits, starts, [word[0] for word in words])
+        own = hits
+        if any(is_other for _, is_other in persons):
+            left = {
+                group: [at for at in places if group == "me" or not _is_others(at, persons, starts)]
+                for group, places in hits.items()
+            }
+            own = {group: places for group, places in left.items() if places}
+        return cls(language, sentence, hits, words, starts, persons, own)
 
+    def topics(self, *, is_personal: bool = False) -> list[Topic]:
+        """Return what it says of the speaker's health and food; nothing that it says of others.
 
-def _place(
-    language: str, sentence: str, hits: Hits, groups: Iterable[str], persons: Sequence[Person]
-) -> Place:
-    """Return where the clause about the person of a word begins, and where the word ends."""
-    words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
-    first = min(at for group in groups for at in hits.get(group, ()))
-    start = max(at for at in _clause_starts(sentence, words) if at <= first)
-    if not any(start <= at <= first for at, _ in persons):
-        return 0, 0
-    if not words:
-        return start, first + 1
-    start += _JOINING.fullmatch(words[start][0]) is not None and start < first
-    return words[start].start(), words[first].end()
+        `is_personal` says that it is known to be about the speaker."""
+        return self._topics(self.own, is_personal=is_personal)
 
+    def places(self) -> HealthPlaces:
+        """Return where it tells of the speaker's health, by topic, and of others'.
 
-def is_of_others(language: str, sentence: str) -> bool:
-    """Return whether a sentence, in lower case, names others and not the speaker."""
-    _, persons, _ = _told(language, sentence)
-    return bool(persons) and all(is_other for _, is_other in persons)
+        Where no clause names the speaker before, the place is empty."""
+        own, others = self.own, dict[str, list[int]]()
+        for group, places in self.hits.items() if own is not self.hits else ():
+            left = [at for at in places if at not in own.get(group, ())]
+            if left and group != "topic":
+                others[group] = left
+        is_others = bool(self._topics(others, is_personal=True))
+        told = {
+            topic: self._place(own, _GROUPS[topic])
+            for topic in self._topics(own, is_personal=not is_others)
+        }
+        return told, self._place(others, _SUBJECTS) if is_others else None
+
+    def _topics(self, hits: Hits, *, is_personal: bool) -> list[Topic]:
+        subjects = [place for group in _SUBJECTS for place in hits.get(group, ())]
+        if not subjects:
+            return []
+        is_cjk = self.language in CJK_LANGUAGES
+        if any(_near(hits, group, "topic", NEAR) for group in _SUBJECTS) and not _is_own(hits):
+            return []
+        is_told = is_personal or is_cjk or "me" in hits
+        if not is_told and not self._is_phrase(hits, subjects):
+            return []
+        far, near = (2 * FAR, 3 * NEAR) if is_cjk else (FAR, NEAR)
+        return list(_topics(hits, far, near, is_phrase=is_cjk or "me" not in hits))
+
+    def _is_phrase(self, hits: Hits, subjects: Sequence[int]) -> bool:
+        """Return whether it leaves out that it is about the speaker: "Celiac here", "no eggs"."""
+        words = [word[0] for word in self.words]
+        first = min((*subjects, *hits.get("avoid", ()), *hits.get("not", ())))
+        if first >= NEAR or _PREDICATES.fullmatch(" ".join(words[first + 1 : first + 2])):
+            return False
+        if words[first + 1 : first + 2] == ["here"]:
+            return True
+        has_rule = not hits.keys().isdisjoint(("avoid", "not", "ill", "allergic"))
+        return has_rule or len(words) <= PHRASE_WORDS or "," in self.sentence
+
+    def _place(self, hits: Hits, groups: Iterable[str]) -> Place:
+        """Return where the clause about the person of a word begins, and where the word ends."""
+        first = min(at for group in groups for at in hits.get(group, ()))
+        start = max(at for at in self.starts if at <= first)
+        if not any(start <= at <= first for at, _ in self.persons):
+            return 0, 0
+        if not self.words:
+            return start, first + 1
+        start += _JOINING.fullmatch(self.words[start][0]) is not None and start < first
+        return self.words[start].start(), self.words[first].end()
+
+    @property
+    def is_of_others(self) -> bool:
+        """Return whether it names others and not the speaker."""
+        return bool(self.persons) and all(is_other for _, is_other in self.persons)
+
+    @property
+    def leaves_out_subject(self) -> bool:
+        """Return whether it begins with a food or an illness: "no nuts, ever"."""
+        return any(0 in self.hits.get(group, ()) for group in (*_SUBJECTS, "avoid", "not"))
 
 
 def is_done_by_others(language: str, sentence: str) -> bool:
     """Return whether somebody else does or undergoes what a sentence, in lower case, tells."""
-    hits, persons, _ = _told(language, sentence)
-    doers = {*hits.get("them", ()), *hits.get("acts", ())}
-    return is_of_others(language, sentence) and any(at in doers for at, _ in persons)
-
-
-def _topics_in(
-    language: str, sentence: str, hits: Hits, *, is_personal: bool = False
-) -> list[Topic]:
-    subjects = [place for group in _SUBJECTS for place in hits.get(group, ())]
-    if not subjects:
-        return []
-    is_cjk = language in CJK_LANGUAGES
-    if any(_near(hits, group, "topic", NEAR) for group in _SUBJECTS) and not _is_own(hits):
-        return []
-    if not (is_personal or is_cjk or "me" in hits) and not _is_phrase(sentence, hits, subjects):
-        return []
-    far, near = (2 * FAR, 3 * NEAR) if is_cjk else (FAR, NEAR)
-    return list(_topics(hits, far, near, is_phrase=is_cjk or "me" not in hits))
+    read = SentenceWords.of(language, sentence)
+    doers = {*read.hits.get("them", ()), *read.hits.get("acts", ())}
+    return read.is_of_others and any(at in doers for at, _ in read.persons)
 
 
 _SUBJECTS: Final = (
@@ -225,25 +266,6 @@ _GROUPS: Final = {
 """Groups of the words that tell a topic."""
 _NO_PERSON: Final = (*_SUBJECTS, "ill", "avoid", "not", "self", "it")
 """Groups of words that are not the subject of a person's clause."""
-
-
-def _told(language: str, sentence: str) -> tuple[Hits, Sequence[Person], Hits]:
-    """Return the places of words, whom a sentence names, and the places of what is said of oneself.
-
-    A word is said of whom its clause names before it, or else behind it, or else of whom the
-    clauses before name last. A clause with a subject and a verb in the third person names somebody
-    too, unless the speaker is in it: "Tomasz is allergic", but "peanuts would kill me"."""
-    hits = word_hits(language, sentence)
-    words = [] if language in CJK_LANGUAGES else [*WORD.finditer(sentence)]
-    starts = _clause_starts(sentence, words)
-    persons = _persons(hits, starts, [word[0] for word in words])
-    if not any(is_other for _, is_other in persons):
-        return hits, persons, hits
-    own = {
-        group: [at for at in places if group == "me" or not _is_others(at, persons, starts)]
-        for group, places in hits.items()
-    }
-    return hits, persons, {group: places for group, places in own.items() if places}
 
 
 def _clause_starts(sentence: str, words: Sequence[re.Match[str]]) -> list[int]:
@@ -292,12 +314,6 @@ def _is_others(at: int, persons: Sequence[Person], starts: Sequence[int]) -> boo
     return before[-1] if before else all(behind) if behind else earlier[-1:] == [True]
 
 
-def leaves_out_subject(language: str, sentence: str) -> bool:
-    """Return whether a sentence, in lower case, begins with a food or an illness: "no nuts, ever"."""
-    hits = word_hits(language, sentence)
-    return any(0 in hits.get(group, ()) for group in (*_SUBJECTS, "avoid", "not"))
-
-
 def _topics(hits: Hits, far: int, near: int, *, is_phrase: bool) -> Iterator[Topic]:
     if (
         "allergic" in hits
@@ -336,15 +352,3 @@ def _is_own(hits: Hits) -> bool:
 def _near(hits: Hits, group: str, other: str, distance: int) -> bool:
     others = hits.get(other, ())
     return any(abs(at - place) <= distance for at in hits.get(group, ()) for place in others)
-
-
-def _is_phrase(sentence: str, hits: Hits, subjects: Sequence[int]) -> bool:
-    """Return whether a sentence leaves out that it is about the speaker: "Celiac here", "no eggs"."""
-    words = WORD.findall(sentence)
-    first = min((*subjects, *hits.get("avoid", ()), *hits.get("not", ())))
-    if first >= NEAR or _PREDICATES.fullmatch(" ".join(words[first + 1 : first + 2])):
-        return False
-    if words[first + 1 : first + 2] == ["here"]:
-        return True
-    has_rule = not hits.keys().isdisjoint(("avoid", "not", "ill", "allergic"))
-    return has_rule or len(words) <= PHRASE_WORDS or "," in sentence

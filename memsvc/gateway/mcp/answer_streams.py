@@ -1,7 +1,7 @@
-"""Answers to requests of a session as streams of events, which any replica resumes.
+"""Answers to requests of a session as streams of events, which any replica can resume.
 
-The process that makes an answer keeps its events; others ask it for them, by rows.
-"""
+The process that produces an answer keeps its events; other processes request them through rows in
+the database."""
 
 import asyncio
 import base64
@@ -56,7 +56,7 @@ _PROGRESS: Final = b'"notifications/progress"'
 
 @frozen
 class EventId:
-    """Id of an event in a stream that answers a request; the opening one has number 0."""
+    """Id of an event in a stream that answers a request; the first event has number 0."""
 
     stream: str
     number: int
@@ -68,7 +68,7 @@ class EventId:
 
     @classmethod
     def parse(cls, text: str) -> "EventId | None":
-        """Return the id in a text; None for the id of an event in another kind of stream."""
+        """Return the id in a text, or None for the id of an event in another kind of stream."""
         parts = _EVENT_ID.fullmatch(text)
         if parts is None:
             return None
@@ -84,10 +84,9 @@ class EventId:
 class AnswerStream:
     """ASGI `send` of the response to a request with a session.
 
-    The response becomes a stream of events when anything precedes the result, and when the result
-    takes long. From then on it does not matter whether the client is still connected: every event
-    has an id, and is kept for a client that comes back.
-    """
+    The response becomes a stream of events if anything precedes the result, or if the result takes
+    long. From then on it does not matter whether the client is still connected: every event has an
+    id, and is kept for a client that reconnects."""
 
     def __init__(self, send: Send, request_id: str | int | None, version: str) -> None:
         self._send = send
@@ -228,7 +227,7 @@ class AnswerStream:
         with anyio.move_on_after(WRITE_S_MAX):
             await self._send(message)
             return
-        log.warning("a client does not read its answer and is considered disconnected")
+        log.warning("a client does not read its answer and is treated as disconnected")
         self._disconnected = True
 
 
@@ -245,9 +244,10 @@ def _is_progress(event: bytes) -> bool:
 
 
 def lost_answer(request_id: str | int) -> bytes:
-    """Return the event in place of an answer that nobody has any longer."""
+    """Return the event that replaces an answer that no process has any more."""
     error = InDoubtError(
-        "the answer to this request is lost: the server that had it has stopped, or it has expired"
+        "the answer to this request is lost: the server that stored it has stopped, or the"
+        " answer has expired"
     )
     body = {"jsonrpc": "2.0", "id": request_id, "error": protocol_error(error).error.model_dump()}
     return b"event: message\ndata: %s\n\n" % orjson.dumps(body)
@@ -386,9 +386,11 @@ class AnswerStreams:
         reply = self._reply(kept, is_late=is_late)
         [error] = await asyncio.gather(reply, return_exceptions=True)
         if isinstance(error, MemsvcError):
-            log.warning("a waiting client could not be given its answer", code=error.code.value)
+            log.warning(
+                "an answer could not be delivered to a waiting client", code=error.code.value
+            )
         elif error is not None:
-            log.error("a waiting client could not be given its answer", exc_info=error)
+            log.error("an answer could not be delivered to a waiting client", exc_info=error)
 
     async def _reply(self, kept: _Kept, *, is_late: bool) -> None:
         """Reply to those who ask for a stream, if there are new events or it is late."""

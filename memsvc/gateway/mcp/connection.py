@@ -61,7 +61,7 @@ class Connection:
             self._waiting.cancel()
 
     async def serve(self, server: Server[Any], inbound: Any, outbound: Any) -> None:
-        """Serve the client of these streams, in the protocol that it opens with, until the end."""
+        """Serve the client of these streams until the end, in the protocol with which it begins."""
         options = server.create_initialization_options()
         await server.run(_Inbound(self, inbound), _Outbound(self, outbound), options)
 
@@ -88,14 +88,14 @@ class Connection:
         raise anyio.EndOfStream
 
     async def send(self, outbound: Any, message: SessionMessage) -> None:
-        """Send a message to the client; anyio.BrokenResourceError when it does not read."""
+        """Send a message to the client. Raises anyio.BrokenResourceError if it does not read."""
         try:
             if self.write_failed:
                 raise anyio.BrokenResourceError
             with anyio.move_on_after(self._write_s):
                 await outbound.send(message)
                 return
-            log.warning("a client that does not read was disconnected")
+            log.warning("a client that does not read its messages was disconnected")
             self.write_failed = True
             self.end()
             raise anyio.BrokenResourceError

@@ -1,9 +1,8 @@
-"""Elicitation: asks the user of a client before a call removes anything for good.
+"""Elicitation: asks the user of a client before a call deletes anything for good.
 
-On the newer wire the client gets the question instead of a result, and calls again with the answer.
-On the older one the call waits: over HTTP the question is sent on the response to it, and the
-answer is another request, which any replica may get.
-"""
+In newer protocol versions, the client gets the question instead of a result, and calls again with
+the answer. In older ones, the call waits: over HTTP the question is sent in the response, and the
+answer is another request, which any replica may get."""
 
 import hashlib
 import secrets
@@ -46,10 +45,10 @@ _FORM: Final = {
 
 
 class InputRequiredError(MemsvcError):
-    """The client has to ask its user, and to call again with the answer and this state."""
+    """The client must ask its user, and call again with the answer and this state."""
 
     def __init__(self, form: ElicitRequestFormParams, state: str) -> None:
-        super().__init__(Code.NOT_ACCEPTED, "the user must be asked before this is done")
+        super().__init__(Code.NOT_ACCEPTED, "the user must agree to this call")
         self._form = form
         self._state = state
 
@@ -65,10 +64,9 @@ class InputRequiredError(MemsvcError):
 
 @frozen
 class Elicitation:
-    """Asks the users of clients, over whichever transport, where they can be asked.
+    """Asks the users of clients, over any transport that allows it.
 
-    Without `sessions` and `subscriptions`, only clients of connections that last can.
-    """
+    Without `sessions` and `subscriptions`, only clients with a lasting connection can be asked."""
 
     limits: LimitsOptions
     sessions: McpSessions | None
@@ -77,7 +75,7 @@ class Elicitation:
     def elicit_for(
         self, context: Context, sender: RequestSender, call: CallToolRequestParams
     ) -> Elicit | None:
-        """Return what asks the user of this call's client; None for a client that cannot ask."""
+        """Return the function that asks the user of this call's client, or None."""
         if not self.limits.confirm_s_max:
             return None
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -93,7 +91,10 @@ class Elicitation:
         """Take the answer that came with the call, or require one."""
         sessions, caller = self.sessions, sender.caller
         if sessions is None:
-            raise RuntimeError("nothing signs the state of a question")
+            raise RuntimeError(
+                "the state of a confirmation prompt cannot be signed, because this server"
+                " has no MCP sessions"
+            )
         arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
         about = f"{call.name} {hashlib.sha256(arguments).hexdigest()}"
         answer = (call.input_responses or {}).get(CONFIRM)
@@ -102,8 +103,8 @@ class Elicitation:
         if not await sessions.is_state(caller, about, call.request_state or ""):
             raise MemsvcError(
                 Code.NOT_ACCEPTED,
-                "this is the answer to another question, or it is too late",
-                recovery="repeat the call without an answer, so that the user is asked again",
+                "the user's answer belongs to another confirmation prompt, or came too late",
+                recovery="repeat the call without the answer, so that the user is asked again",
             )
         _check(answer)
 
@@ -111,12 +112,14 @@ class Elicitation:
         """Ask, and wait for the answer, which counts while the key is valid."""
         _check(await self.elicit(context, sender, _form(text)))
         if not await is_valid(sender):
-            raise permission_denied("this API key was revoked or changed")
+            raise permission_denied(
+                "this API key was revoked or changed while the user was asked; nothing was changed"
+            )
 
     async def elicit(
         self, context: Context, sender: RequestSender, form: ElicitRequestFormParams
     ) -> ElicitResult:
-        """Return the user's answer to a form; NOT_ACCEPTED when none comes in time."""
+        """Return the user's answer to a form. Raises NOT_ACCEPTED if none comes in time."""
         request = ElicitRequest(params=form)
         try:
             if sender.send_request is not None:
@@ -132,7 +135,7 @@ class Elicitation:
                 Code.NOT_ACCEPTED,
                 f"the user did not answer within {self.limits.confirm_s_max:g} s; nothing"
                 " was changed",
-                recovery="repeat the call when the user can answer; if they never can,"
+                recovery="repeat the call when the user can answer; if the user never can,"
                 f" {_ELSEWHERE}",
             ) from None
 
@@ -181,9 +184,10 @@ def _check(answer: Any) -> None:
     if isinstance(answer, ElicitResult) and answer.action == "cancel":
         raise MemsvcError(
             Code.NOT_ACCEPTED,
-            "the user dismissed the question without a choice; nothing was changed",
-            recovery="tell the user what you want to delete, and repeat the call when they"
-            f" agree; if the client dismisses every question automatically, {_ELSEWHERE}",
+            "the user closed the confirmation prompt without a choice; nothing was changed",
+            recovery="tell the user what you want to delete, and repeat the call once they"
+            " agree; if the client automatically dismisses confirmation prompts,"
+            f" {_ELSEWHERE}",
         )
     raise MemsvcError(
         Code.NOT_ACCEPTED,

@@ -75,16 +75,29 @@ class SingleExchange:
 
     async def answer(self, posted: PostedMessage, scope: Scope) -> Response:
         """Return the response to a message."""
+        message, version = posted.message, posted.version
+        if posted.is_newer:
+            return await self._answer_newer(posted, scope)
+        connection = Connection.from_envelope(version or DEFAULT_NEGOTIATED_VERSION, None, None)
+        if "method" in message and "id" in message:
+            return await self._serve(message, connection, scope, {})
+        if "method" in message:
+            runner = ServerRunner(self.server.sdk, connection, _LIFESPAN)
+            await runner.on_notify(
+                _context(message, scope), message["method"], message.get("params")
+            )
+        return _accepted()
+
+    async def _answer_newer(self, posted: PostedMessage, scope: Scope) -> Response:
+        """Return the response to a message of the wire without a handshake."""
         message = posted.message
-        if not posted.is_newer:
-            return await self._answer_older(posted, scope)
         if "id" not in message:
             refused = unsupported_protocol_version_rejection(posted.version or "")
             return _accepted() if refused is None else _rejected(refused, None)
         if "method" not in message:
             error = ErrorData(
                 code=INVALID_REQUEST,
-                message="the message needs a method",
+                message="the JSON-RPC message must have a method",
             )
             return _error(error, None)
         headers = [
@@ -121,19 +134,6 @@ class SingleExchange:
         if schema is None or not isinstance(arguments, Mapping):
             return None
         return validate_mcp_param_headers(schema, arguments, Request(scope).headers)
-
-    async def _answer_older(self, posted: PostedMessage, scope: Scope) -> Response:
-        """Return the response to a message of the wire that begins with a handshake."""
-        message, version = posted.message, posted.version or DEFAULT_NEGOTIATED_VERSION
-        connection = Connection.from_envelope(version, None, None)
-        if "method" in message and "id" in message:
-            return await self._serve(message, connection, scope, {})
-        if "method" in message:
-            runner = ServerRunner(self.server.sdk, connection, _LIFESPAN)
-            await runner.on_notify(
-                _context(message, scope), message["method"], message.get("params")
-            )
-        return _accepted()
 
     async def _serve(
         self,

@@ -1,4 +1,4 @@
-"""MCP over HTTP: requests of their own, and the deprecated transport by server-sent events."""
+"""MCP over HTTP: requests without a connection, and the deprecated server-sent events transport."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -59,6 +59,7 @@ from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
     REQUEST_ID,
+    STATE,
     RequestState,
     caller_of,
     error_response,
@@ -104,6 +105,7 @@ class McpEndpoint:
         limits: LimitsOptions,
     ) -> None:
         self._dispatch = config.dispatch
+        self._hidden_tools = config.hidden_tools
         self._authenticator, self._sessions = authenticator, sessions
         server = McpServer(config, http_sender(authenticator, SURFACE))
         self._session_endpoint: SessionEndpoint | None = None
@@ -122,30 +124,37 @@ class McpEndpoint:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state = state_of(scope)
+        state: RequestState = scope[STATE]
+        assert state.caller is not None  # the middleware lets nobody else in
+        caller = replace(state.caller, surface_hidden_tools=self._hidden_tools)
+        state.caller = caller
         session = state.headers.get(SESSION_HEADER)
         if session is not None:
             session_id = session.decode("latin-1")
-            state.session = await self._sessions.find(caller_of(scope), session_id)
+            state.session = await self._sessions.find(caller, session_id)
             state.has_forms = can_elicit(session_id)
         if scope["method"] == "POST":
-            await self._answer(state, scope, receive, send)
+            await self._answer(state, caller, scope, receive, send)
             return
         if session is None or scope["method"] == "HEAD" or self._session_endpoint is None:
             raise HTTPException(405, headers={"Allow": "POST"})
+        state.toolsets = requested_toolsets(state, scope)
         sender = request_sender(self._authenticator, SURFACE, scope)
         await self._session_endpoint.handle(sender, scope, receive, send)
 
     async def _answer(
-        self, state: RequestState, scope: Scope, receive: Receive, send: Send
+        self, state: RequestState, caller: Caller, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a message."""
+        """Answer a message; a call that is not admitted now is refused before the SDK sees it."""
         try:
             posted = read_message(state, scope)
         except InvalidMessageError as refused:
             await _refusal(refused, state.body)(scope, receive, send)
             return
-        rejection = await self._rejection(posted, scope)
+        rejection: MemsvcError | None = None
+        if posted.method == TOOL_CALL:
+            name = (posted.message.get("params") or {}).get("name")
+            rejection = await self._dispatch.rejection(caller, name)
         takes_stream = EVENT_STREAM in state.headers.get(b"accept", b"*/*")
         if rejection is not None:
             await error_response(rejection, scope)(scope, receive, send)
@@ -215,15 +224,6 @@ class McpEndpoint:
         with sent_in_time(send, 2 * WRITE_S_MAX) as send_in_time:
             await self._streaming.handle_request(scope, receive, send_in_time)
 
-    async def _rejection(self, posted: PostedMessage, scope: Scope) -> MemsvcError | None:
-        """Return the error of a call that is not admitted now, before the SDK sees it."""
-        if posted.method != TOOL_CALL:
-            return None
-        name = (posted.message.get("params") or {}).get("name")
-        if not isinstance(name, str):
-            return None
-        return await self._dispatch.rejection(caller_of(scope), name)
-
     async def _is_answer(self, state: RequestState, scope: Scope, posted: PostedMessage) -> bool:
         """Store the answer to a question of this session; return whether the message is one."""
         question, session = posted.message.get("id"), state.session
@@ -241,7 +241,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve; once in the life of the endpoint."""
+        """Serve until the block ends; only once for each endpoint."""
         async with self._answer_streams.running(), self._streaming.run():
             yield
 
@@ -251,16 +251,16 @@ def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
 
     def sender(context: Context) -> RequestSender:
         if not isinstance(context.request, Request):
-            raise RuntimeError("a call came without its HTTP request")
+            raise RuntimeError("a call arrived without its HTTP request")
         return request_sender(authenticator, surface, context.request.scope)
 
     return sender
 
 
 def requested_toolsets(state: RequestState, scope: Scope) -> frozenset[Toolset]:
-    """Return the toolsets in the header of a request, else in its query; empty for none.
+    """Return the toolsets named by a request's header or, without one, its query.
 
-    INVALID_ARGUMENT for a name that is none."""
+    Raises INVALID_ARGUMENT for an unknown name."""
     header = state.headers.get(TOOLSETS_HEADER)
     if not (header or scope["query_string"]):  # nearly always: parsing both takes long
         return frozenset()
@@ -270,15 +270,16 @@ def requested_toolsets(state: RequestState, scope: Scope) -> frozenset[Toolset]:
 
 def request_sender(authenticator: Authenticator, surface: str, scope: Scope) -> RequestSender:
     """Return the sender of an HTTP request."""
-    state = state_of(scope)
+    state: RequestState = scope[STATE]
+    assert state.caller is not None  # as in the endpoint
     return RequestSender(
-        caller_of(scope),
+        state.caller,
         surface,
         scope[REQUEST_ID],
         partial(authenticator.caller, scope),
         partial(authenticator.watch_validity, scope),
         partial(_note, state),
-        requested_toolsets(state, scope),
+        state.toolsets,
         state.session,
         state.send_request,
     )
@@ -299,19 +300,18 @@ _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 
 
 def read_message(state: RequestState, scope: Scope) -> PostedMessage:
-    """Return the message of a request.
+    """Return the message of a request, whose state then has the toolsets that it names.
 
-    InvalidMessageError for an invalid message or header, an answer that the client refuses, and an
-    unsupported version.
-    """
+    Raises InvalidMessageError for an invalid message or header, an Accept header that excludes the
+    answer, and an unsupported version."""
     try:
-        requested_toolsets(state, scope)
+        state.toolsets = requested_toolsets(state, scope)
     except MemsvcError as error:
         raise InvalidMessageError(error, INVALID_PARAMS) from None
     headers, body = state.headers, state.body
     if headers.get(b"content-type", b"").partition(b";")[0].strip() != _JSON:
         recovery = "send the header Content-Type: application/json"
-        raise InvalidMessageError(invalid("the body must be JSON", recovery=recovery))
+        raise InvalidMessageError(invalid("the request body must be JSON", recovery=recovery))
     listens = headers.get(b"mcp-method") == LISTEN
     if b"accept" in headers and (listens or _JSON not in headers[b"accept"]):
         _check_accept(scope, listens=listens)
@@ -336,8 +336,9 @@ def _check_accept(scope: Scope, *, listens: bool) -> None:
     if takes_json and (takes_stream or not listens):
         return
     error = invalid(
-        "the Accept header excludes the format of the answer",
-        recovery="send the header Accept: application/json, text/event-stream, or none",
+        "the Accept header does not allow any format in which the answer can be sent",
+        recovery="send the header Accept: application/json, text/event-stream, or omit the"
+        " Accept header",
     )
     raise InvalidMessageError(error, status=HTTPStatus.NOT_ACCEPTABLE)
 
@@ -375,10 +376,9 @@ def challenge(options: OAuthOptions) -> Challenge:
 
 
 def protected_routes(options: OAuthOptions) -> list[Route]:
-    """Return the metadata's routes, at the path of the resource and at the root.
+    """Return the routes of the metadata, at the path of the resource and at the root.
 
-    Some clients look only at the root. None without an issuer.
-    """
+    Some clients only look at the root. There are none without an issuer."""
     if not options.issuer:
         return []
     made = create_protected_resource_routes(
@@ -394,11 +394,10 @@ def protected_routes(options: OAuthOptions) -> list[Route]:
 
 
 class SseEndpoint:
-    """The ASGI app at both paths.
+    """The ASGI app of both paths of the deprecated transport.
 
-    A client opens a stream by GET, learns there where to POST its messages, and gets the answers on
-    the stream. Both requests come with their callers, which must be the same.
-    """
+    A client opens a stream with GET, learns from it where to POST its messages, and gets the
+    answers on the stream. Both requests must have the same caller."""
 
     def __init__(
         self, config: McpServerConfig, authenticator: Authenticator, options: SseOptions
@@ -415,10 +414,13 @@ class SseEndpoint:
         self._is_closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = caller_of(scope)
+        state = state_of(scope)
+        state.caller = caller = replace(
+            caller_of(scope), surface_hidden_tools=self._config.hidden_tools
+        )
         scope["user"] = sdk_user(caller)
         try:
-            toolsets = requested_toolsets(state_of(scope), scope)
+            toolsets = requested_toolsets(state, scope)
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return
@@ -485,7 +487,9 @@ class SseEndpoint:
     async def _receive(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         waiting = sum(connection.pending for connection in self._open.get(caller, ()))
         if waiting >= self._options.calls_per_caller_max:
-            error = _too_many(f"{waiting} requests of this key are waiting for their answers")
+            error = _too_many(
+                f"{waiting} requests with this key are waiting for an answer, which is the limit"
+            )
             await error_response(error, scope)(scope, receive, send)
             return
         state = state_of(scope)
@@ -507,9 +511,9 @@ class SseEndpoint:
         if self._is_closed:
             return unavailable("this server is stopping", retry_after_s=RETRY_S)
         if self.count() >= self._options.sessions_max:
-            return _too_many("the limit of clients over server-sent events is reached")
+            return _too_many("the maximum number of clients over server-sent events is reached")
         if len(self._open.get(caller, ())) >= self._options.sessions_per_caller_max:
-            return _too_many("the limit of open streams of this key is reached")
+            return _too_many("the maximum number of open streams for this key is reached")
         return None
 
 
@@ -532,10 +536,9 @@ def _with_error_form(scope: Scope, receive: Receive, send: Send) -> Send:
 
 
 def sdk_user(caller: Caller) -> AuthenticatedUser:
-    """Return the user that identifies a caller to the SDK: by tenant, key and rights.
+    """Return the user that identifies a caller to the SDK, by tenant, key and permissions.
 
-    Never the key itself.
-    """
+    It never contains the key itself."""
     access = (
         sorted(caller.permissions),
         sorted(caller.projects or ()),

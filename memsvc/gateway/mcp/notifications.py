@@ -1,4 +1,4 @@
-"""Notifications of changes: in streams of `subscriptions/listen`, and within sessions."""
+"""Notifications of changes, in streams of `subscriptions/listen` and in sessions."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -67,9 +67,8 @@ class McpSession:
 class ChangeNotifications:
     """Answers requests for notifications.
 
-    Callers may subscribe to a URI that they may read, and are notified while the key is still valid
-    for the same caller, which is checked before each notification.
-    """
+    Callers may subscribe to any URI that they may read. They are notified as long as the key is
+    valid for the same caller, which is checked before each notification."""
 
     dispatch: Dispatch
     sender_of: SenderOf
@@ -83,13 +82,13 @@ class ChangeNotifications:
     ) -> SubscriptionsListenResult:
         """Send changes in the response until it ends.
 
-        It ends when the client or its key goes, this process stops, or the stream's time is over.
-
-        The first notification lists the accepted URIs: those that the caller may read, as it wrote
-        them.
-        """
+        It ends when the client disconnects, its key becomes invalid, this process stops, or the
+        time limit of the stream is reached. The first notification lists the accepted URIs: those
+        that the caller may read, as it wrote them."""
         if context.request_id is None:
-            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
+            raise MCPError(
+                INVALID_REQUEST, "subscriptions/listen is a request, so the message needs an id"
+            )
         sender = self.sender_of(context)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
@@ -110,14 +109,18 @@ class ChangeNotifications:
         """Subscribe to those of the URIs that the caller may read, and return them."""
         if len(uris) > self.limits.listener_uris_max:
             raise invalid(
-                f"a client is limited to subscriptions of {self.limits.listener_uris_max} resources"
+                f"a client can subscribe to at most {self.limits.listener_uris_max} resources"
             )
         accepted = []
         for uri in dict.fromkeys(uris):
             try:
                 watch.add_resource(uri, await self.resource(sender, uri))
             except MemsvcError as error:
-                log.debug("no notifications for a resource", code=error.code.value)
+                log.debug(
+                    "a client gets no notifications about a resource, because it cannot"
+                    " subscribe to it",
+                    code=error.code.value,
+                )
             else:
                 accepted.append(uri)
         return accepted
@@ -144,12 +147,15 @@ class ChangeNotifications:
             is_read = await is_valid(sender) and await _send(context, event, in_response=True)
 
     async def resource(self, sender: RequestSender, uri: str) -> SubscribedResource:
-        """Return a resource that this caller may watch; the errors are those of reading it."""
+        """Return a resource that this caller may subscribe to.
+
+        Errors are the same as for reading it."""
         one, arguments = self.resources.find(sender.caller, uri)
         stamps = one.resource.stamps
         if stamps is None:
             raise invalid(
-                "this resource cannot be subscribed to", recovery="read it again when you need it"
+                "you cannot subscribe to this resource",
+                recovery="read the resource again when you need it",
             )
 
         async def known(scope: Scope, args: Any) -> SubscribedResource:
@@ -213,9 +219,10 @@ class ChangeNotifications:
         """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
         if self.stored is None or sender.session is None:
             raise invalid(
-                "subscribing needs a session",
-                recovery="send the Mcp-Session-Id that initialize returned and open GET with it,"
-                " or use subscriptions/listen of protocol version 2026-07-28",
+                "subscribing to a resource needs an MCP session",
+                recovery="send the Mcp-Session-Id that initialize returned, and open a GET"
+                " stream with it, or use subscriptions/listen of protocol version"
+                " 2026-07-28",
             )
         return self.stored, sender.session
 

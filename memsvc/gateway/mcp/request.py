@@ -1,10 +1,9 @@
-"""An MCP request: its sender, progress, cancellation, and errors in words of the protocol."""
+"""An MCP request: its sender, progress, cancellation, and errors in the form of the protocol."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -53,10 +52,9 @@ _CallKey = tuple[Caller, str, str]
 
 
 def protocol_error(error: MemsvcError) -> MCPError:
-    """Return the error as one of the protocol, with its body as data.
+    """Return the error in the form of the protocol, with its body as data.
 
-    -32602 where the caller can correct it, -32603 where only time or an operator can.
-    """
+    The code is -32602 if the caller can correct it, and -32603 if only time or an operator can."""
     is_internal = error.retryable or error.code is Code.INTERNAL_ERROR
     return MCPError(INTERNAL_ERROR if is_internal else INVALID_PARAMS, error.message, error.body())
 
@@ -108,7 +106,7 @@ class RequestSender:
 
 
 async def is_valid(sender: RequestSender) -> bool:
-    """Return whether the key is still valid for the same caller; False when the look-up fails."""
+    """Return whether the key is still valid for the same caller; False if the look-up fails."""
     try:
         return await sender.current_caller() == sender.caller
     except MemsvcError:
@@ -117,22 +115,6 @@ async def is_valid(sender: RequestSender) -> bool:
 
 SenderOf = Callable[[Context], RequestSender]
 """Function of a transport that returns the sender of a request."""
-
-
-def traceparent_of(context: Context) -> str:
-    """Return the client's span from a request's `_meta`; "" without one."""
-    value = (context.meta or {}).get("traceparent")
-    return value if isinstance(value, str) else ""
-
-
-def without(sender_of: SenderOf, tools: frozenset[str]) -> SenderOf:
-    """Return a function like `sender_of`, which also hides these tools from the callers."""
-
-    def sender_with_hidden(context: Context) -> RequestSender:
-        sender = sender_of(context)
-        return replace(sender, caller=replace(sender.caller, surface_hidden_tools=tools))
-
-    return sender_with_hidden if tools else sender_of
 
 
 class _LatestProgress:
@@ -195,7 +177,7 @@ async def progress_for(context: Context) -> AsyncIterator[ProgressCallback]:
 
 
 class Cancellation:
-    """Calls of the older wire that are in progress in this process."""
+    """Running calls of clients with older protocol versions in this process."""
 
     def __init__(self, sender_of: SenderOf) -> None:
         self._sender_of = sender_of
@@ -222,7 +204,7 @@ class Cancellation:
                     del self._active[key]
 
     async def cancel(self, context: Context, params: CancelledNotificationParams) -> None:
-        """Cancel a call of the same key and session, if there still is one."""
+        """Cancel a call of the same key and session, if it is still running."""
         session = _session_of(context)
         if session is None:
             return
@@ -284,11 +266,10 @@ class PostedMessage:
 
 
 def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
-    """Return the message in a body; InvalidMessageError where there is none.
+    """Return the message in a body. Raises InvalidMessageError if it is not a valid message.
 
-    The SDK takes a request with an invalid id for a notification, and repeats the input in its
-    errors. `name` is what the body is called in the error.
-    """
+    The SDK would treat a request with an invalid id as a notification, and repeat the input in its
+    errors. `name` is the name of the body in the error."""
     if not body.strip():
         raise InvalidMessageError(
             invalid(f"{name} is empty: send one JSON-RPC message"), PARSE_ERROR
@@ -297,7 +278,7 @@ def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         at = f"line {error.lineno} column {error.colno}"
-        refusal = invalid(f"{name} is not valid JSON, at {at}")
+        refusal = invalid(f"{name} is not valid JSON: the error is at {at}")
         raise InvalidMessageError(refusal, PARSE_ERROR) from None
     if _LONG_NUMBER.search(body) is not None:
         message = from_json(body)  # orjson rounds integers of more than 64 bits
@@ -306,7 +287,7 @@ def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
             invalid("JSON-RPC batches are not supported: send one message per request")
         )
     if not isinstance(message, dict):
-        raise InvalidMessageError(invalid(f"{name} must be a JSON-RPC message, an object"))
+        raise InvalidMessageError(invalid(f"{name} must be a JSON-RPC message, which is an object"))
     _check_envelope(message)
     return message
 

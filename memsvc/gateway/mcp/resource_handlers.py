@@ -1,4 +1,4 @@
-"""Resources and prompts: answers of tools under a URI or a name, each a full call of its tool."""
+"""Resources and prompts: results of tools under a URI or a name, each a full call of its tool."""
 
 import re
 import unicodedata
@@ -77,7 +77,7 @@ class PromptHandlers:
         }
         for guide in guides:
             if not {*guide.tools} <= {*dispatch.catalogue.names()}:
-                raise ValueError(f"the guide {guide.name} names a tool that is not there")
+                raise ValueError(f"the guide {guide.name} names a tool that does not exist")
 
     async def list_prompts(
         self, context: Context, _: PaginatedRequestParams | None
@@ -95,7 +95,7 @@ class PromptHandlers:
         return ListPromptsResult(prompts=[*guides, *seen])
 
     def arguments(self, caller: Caller, name: str) -> Sequence[str]:
-        """Return the arguments of a prompt; NOT_FOUND where the caller sees none of this name."""
+        """Return the arguments of a prompt; NOT_FOUND if the caller cannot see the prompt."""
         guide = self.guides.get(name)
         if guide is not None and self.is_visible(caller, guide):
             return tuple(guide.arguments)
@@ -110,7 +110,7 @@ class PromptHandlers:
         return all(tool is not None and self._dispatch.is_visible(caller, tool) for tool in tools)
 
     async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """Return one user message: a guide, or the tool's answer to these arguments."""
+        """Return one user message: a guide, or the tool's result for these arguments."""
         sender = self._sender_of(context)
         arguments = params.arguments or {}
         try:
@@ -150,7 +150,7 @@ def _tool(dispatch: Dispatch, prompt: Prompt) -> Tool:
     tool = dispatch.catalogue.get(prompt.tool)
     if tool is None or not {*prompt.arguments} <= {*tool.arguments.model_fields}:
         raise ValueError(
-            f"the prompt {prompt.name} shows a tool, or names an argument of it, that is not there"
+            f"the prompt {prompt.name} names a tool, or an argument of a tool, that does not exist"
         )
     return tool
 
@@ -214,9 +214,14 @@ class UriTemplate:
         if not separator or any(
             "{" in segment and not found for segment, found in zip(segments, variables, strict=True)
         ):
-            raise ValueError(f"a variable of {text} is not a whole segment")
+            raise ValueError(
+                f"a variable in the URI template {text} must fill the whole part between two"
+                " slashes"
+            )
         if any(found and found[1] for found in variables[:-1]):
-            raise ValueError(f"a path of {text} is not at its end")
+            raise ValueError(
+                f"a variable in the URI template {text} that stands for a path must be at the end"
+            )
         last = variables[-1]
         if last is not None and last[1]:
             return cls(scheme, segments[:-1], last[2])
@@ -255,11 +260,9 @@ class UriTemplate:
 
 
 def address(uri: str) -> ResourceAddress | None:
-    """Parse a URI; None for a text that no template here could match.
+    """Parse a URI; return None for a text that cannot match a template.
 
-    INVALID_ARGUMENT for a URI that is longer than any of ours, or that is not text once it is
-    decoded.
-    """
+    Raises INVALID_ARGUMENT for a URI that is too long, or that is not text once it is decoded."""
     if len(uri) > URI_CHARS_MAX:
         raise invalid(f"the URI is longer than {URI_CHARS_MAX} characters")
     _check_text(uri)
@@ -293,7 +296,7 @@ def _decoded(segment: str) -> str:
 
 def _check_text(text: str) -> None:
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise invalid("the URI must not contain control characters or incomplete characters")
+        raise invalid("the URI must not contain control characters or unpaired surrogates")
 
 
 PROJECT_NOTE = f"Append `?project=NAME` for a project other than `{DEFAULT_PROJECT}`."

@@ -1,10 +1,10 @@
-"""The MCP server of every transport: SDK requests become calls of dispatch, outcomes results."""
+"""The MCP server of every transport: turns SDK requests into calls, and outcomes into results."""
 
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from struct import pack
 from typing import Any, Final
@@ -47,7 +47,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import HOST_TOOLSET, SILENT, CallOutcome, ProgressCallback, Tool, Toolset
+from memsvc.core.tools import HOST_TOOLSET, CallOutcome, Tool, Toolset
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import NAME_CHARS_MAX, Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
@@ -60,10 +60,8 @@ from memsvc.gateway.mcp.request import (
     SenderOf,
     progress_for,
     protocol_error,
-    traceparent_of,
     unknown_resource,
     wants_progress,
-    without,
 )
 from memsvc.gateway.mcp.resource_handlers import PromptHandlers, ResourceHandlers
 from memsvc.gateway.mcp.sessions import McpSessions
@@ -87,12 +85,11 @@ one."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """Offer of a server, over whichever transport.
+    """What a server offers, over any transport.
 
-    Without `subscriptions` there are no notifications of changes, without `sessions` none outside
-    of a connection; without `administration` no administrative tools. `toolsets` are listed where
-    neither the request nor its key names others.
-    """
+    Without `subscriptions` there are no notifications of changes, without `sessions` only those of
+    a connection, and without `administration` no administrative tools. `toolsets` are listed if
+    neither the request nor its key names others."""
 
     dispatch: Dispatch
     name: str = SERVER_NAME
@@ -109,7 +106,7 @@ class McpServerConfig:
 
     @property
     def hidden_tools(self) -> frozenset[str]:
-        """Tools of the catalogue that are not offered here."""
+        """Tools of the catalogue that are not offered here: transports hide them from callers."""
         if self.administration:
             return frozenset()
         return frozenset(tool.name for tool in self.dispatch.catalogue if tool.is_admin)
@@ -140,7 +137,6 @@ class McpServer:
     def __init__(
         self, config: McpServerConfig, sender_of: SenderOf, *, sessions: bool = False
     ) -> None:
-        sender_of = without(sender_of, config.hidden_tools)
         self._dispatch = config.dispatch
         self._sender_of = sender_of
         self._cancellation = Cancellation(sender_of)
@@ -246,11 +242,25 @@ class McpServer:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
             raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
         sender = self._sender_of(context)
+        tool = self._dispatch.catalogue.get(call.name)
+        traceparent, elicit = (context.meta or {}).get("traceparent"), None
+        if tool is not None and tool.destructive:
+            elicit = self._elicitation.elicit_for(context, sender, call)
+        run = partial(
+            self._dispatch.call,
+            sender.caller,
+            call.name,
+            call.arguments,
+            surface=sender.surface,
+            request_id=sender.request_id,
+            traceparent=traceparent if isinstance(traceparent, str) else "",
+            elicit=elicit,
+        )
         if sender.session is not None or wants_progress(context):
-            outcome = await self._outcome_with_progress(context, sender, call)
+            outcome = await self._with_progress(context, sender, run)
         else:
-            outcome = await self._outcome(context, sender, call, SILENT)
-        error, tool = outcome.error, self._dispatch.catalogue.get(call.name)
+            outcome = await run()
+        error = outcome.error
         if isinstance(error, InputRequiredError):
             return error.result()
         if error is not None:
@@ -261,36 +271,16 @@ class McpServer:
             raise protocol_error(error)
         return result_of(outcome, tool.text_of(outcome))
 
-    async def _outcome_with_progress(
-        self, context: Context, sender: RequestSender, call: CallToolRequestParams
+    async def _with_progress(
+        self, context: Context, sender: RequestSender, run: Callable[..., Awaitable[CallOutcome]]
     ) -> CallOutcome:
         """Return the outcome of a call with progress notifications or cancellation."""
         with self._cancellation.cancel_scope(context, sender.caller) as scope:
             async with progress_for(context) as progress:
-                outcome = await self._outcome(context, sender, call, progress)
+                outcome = await run(progress=progress)
         if scope is not None and scope.cancelled_caught:
             raise MCPError(REQUEST_CANCELLED, "Request cancelled")
         return outcome
-
-    async def _outcome(
-        self,
-        context: Context,
-        sender: RequestSender,
-        call: CallToolRequestParams,
-        progress: ProgressCallback,
-    ) -> CallOutcome:
-        tool = self._dispatch.catalogue.get(call.name)
-        may_ask = tool is not None and tool.destructive
-        return await self._dispatch.call(
-            sender.caller,
-            call.name,
-            call.arguments,
-            surface=sender.surface,
-            request_id=sender.request_id,
-            progress=progress,
-            traceparent=traceparent_of(context),
-            elicit=self._elicitation.elicit_for(context, sender, call) if may_ask else None,
-        )
 
 
 class _Sdk(Server[Any]):
@@ -515,7 +505,7 @@ class SerializedList:
         """Return the response for an answer with an empty list, with this one in its place."""
         before, empty, after = answer.partition(_EMPTY)
         if not empty:
-            raise RuntimeError("an answer to tools/list has no place for the list")
+            raise RuntimeError("the list of tools cannot be inserted into the answer to tools/list")
         if not as_gzip:
             return Response(before + self.plain + after, media_type="application/json")
         response = Response(self._as_gzip(before, after), media_type="application/json")

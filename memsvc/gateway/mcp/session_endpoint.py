@@ -92,7 +92,7 @@ async def _until_error(opening: bytes, events: AsyncIterator[bytes]) -> AsyncIte
         async for event in events:
             yield event
     except MemsvcError as error:  # the client comes back with its last event
-        log.warning("a stream was ended by an error", code=error.code.value)
+        log.warning("a stream of notifications was ended by an error", code=error.code.value)
 
 
 def _message(number: int, uri: str) -> bytes:

@@ -64,7 +64,7 @@ class McpSessions:
         try:
             session_id = f"{nonce}.{await self._signature(caller, nonce)}"
         except MemsvcError as error:
-            log.warning("the session of a client could not be stored", code=error.code.value)
+            log.warning("no MCP session could be created for a client", code=error.code.value)
             return None
         self._add_open(caller, _hash(session_id))
         return session_id
@@ -189,7 +189,10 @@ class McpSessions:
             try:
                 await self._run(caller, mcp_sessions.remove_question, question)
             except MemsvcError as error:  # the sweep removes it
-                log.warning("a question to a user could not be removed", code=error.code.value)
+                log.warning(
+                    "a confirmation prompt could not be deleted after it was answered",
+                    code=error.code.value,
+                )
 
     async def stream_questions(self, caller: Caller, session: bytes, stream: str) -> list[str]:
         """Return the open questions about a stream of this session."""
@@ -276,7 +279,9 @@ def can_elicit(session_id: str) -> bool:
 
 def no_session() -> MemsvcError:
     """Return the error for an id of no session of this caller."""
-    return not_found("the session does not exist", recovery="send initialize again")
+    return not_found(
+        "the MCP session does not exist", recovery="send initialize again to start a new session"
+    )
 
 
 def _hash(session_id: str) -> bytes:
@@ -381,7 +386,11 @@ class SessionStream:
             try:
                 resource = await self._resource_of(self._sender, uri)
             except MemsvcError as error:
-                log.debug("no notifications for a resource", code=error.code.value)
+                log.debug(
+                    "a client gets no notifications about a resource, because it cannot"
+                    " subscribe to it",
+                    code=error.code.value,
+                )
                 continue
             self._watch.add_resource(uri, resource)
             self._poll_by_uri[uri] = resource.poll

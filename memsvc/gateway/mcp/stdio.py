@@ -1,6 +1,7 @@
 """MCP over standard input and output, for hosts that start servers: one client, one key."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -41,7 +42,7 @@ Resolve = Callable[[], Awaitable[Caller | None]]
 def _sender_of(context: Context) -> RequestSender:
     """Return the sender of a message: the key's caller when it came in."""
     if not isinstance(context.request, RequestSender):
-        raise RuntimeError("a message came without its sender")
+        raise RuntimeError("a message arrived without its sender")
     return context.request
 
 
@@ -55,6 +56,7 @@ class StdioEndpoint:
         self._streams = streams
         self._resolve = resolve
         self._limits = config.limits
+        self._hidden_tools = config.hidden_tools
         self._connection = Connection(grace_s=grace_s)
 
     async def serve(self) -> None:
@@ -94,12 +96,13 @@ class StdioEndpoint:
         caller = await self._resolve()
         if caller is None:
             raise permission_denied("this API key is revoked or expired")
+        caller = replace(caller, surface_hidden_tools=self._hidden_tools)
         return RequestSender(caller, SURFACE, uuid4().hex, self._resolve)
 
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise InvalidMessageError(invalid(f"a message is limited to {size_max} bytes"))
+            raise InvalidMessageError(invalid(f"the message is larger than {size_max} bytes"))
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
         except MemsvcError as error:

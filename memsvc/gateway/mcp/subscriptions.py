@@ -67,7 +67,7 @@ class Watch:
         if uri in self._stop_watch or self._closed:
             return
         if len(self._stop_watch) >= self._uris_max:
-            raise invalid(f"a client is limited to subscriptions of {self._uris_max} resources")
+            raise invalid(f"a client can subscribe to at most {self._uris_max} resources")
         self._stop_watch[uri] = self._changes.watch(key, partial(self._notify, uri), look)
 
     def add_resource(self, uri: str, resource: SubscribedResource) -> None:
@@ -142,9 +142,10 @@ class Subscriptions:
         ):
             raise MemsvcError(
                 Code.RATE_LIMITED,
-                "too many clients are subscribed here",
+                "the maximum number of subscribed clients, of this server or of this"
+                " tenant, is reached",
                 retry_after_s=10.0,
-                recovery="close a subscription",
+                recovery="close a subscription that is no longer needed",
             )
         watch = Watch(self._changes, self._limits.listener_uris_max + own)
         self._open[watch] = tenant

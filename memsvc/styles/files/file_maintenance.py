@@ -122,7 +122,10 @@ async def files_at(scope: Scope, path: str) -> AsyncIterator[OwnerData]:
     own files."""
     del scope
     if path == ROOT:
-        raise permission_denied("the root is the whole project: purge the project instead")
+        raise permission_denied(
+            "the root directory cannot be purged by its path, because it is the whole"
+            " project: purge the project instead"
+        )
     reject_kept_path(path)
     yield OwnerData(
         directories=(path,),

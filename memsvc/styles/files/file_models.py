@@ -60,7 +60,10 @@ def decode(content: str, encoding: str) -> bytes:
 def text_range(raw: bytes, start: int, stop: int) -> str:
     """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
     if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
-        raise invalid_offset("the range would split a character; move its bounds by a byte or more")
+        raise invalid_offset(
+            "the range would split a multi-byte character; move its start or end by one or"
+            " more bytes"
+        )
     return raw[start:stop].decode("utf-8")
 
 
@@ -92,7 +95,8 @@ class Precondition:
             self.expected_version is not None or self.content_sha256 is not None
         ):
             raise invalid(
-                "a file that must not exist cannot also have an expected version or content",
+                "the conditions contradict each other: the file must not exist, but a"
+                " version or hash of its content is expected",
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:
@@ -125,7 +129,7 @@ def check_version(file: File | None, expected_version: str | None) -> None:
 FilePath = Annotated[
     str,
     AfterValidator(check_path),
-    Field(description="like /notes/todo.md; empty: root"),
+    Field(description="path such as /a/b.md; empty: root"),
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53
@@ -135,7 +139,7 @@ Integer = Annotated[int, Field(le=INTEGER_MAX)]
 class FileArguments(Arguments):
     """Arguments that every file tool takes."""
 
-    project: str = Field(description="the file's project")
+    project: str = Field(description="project name")
 
 
 file_tool = partial(
@@ -158,7 +162,7 @@ file_tool = partial(
 
 @result
 class FileWrite:
-    bytes_written: Annotated[int, "size of the given content, in bytes"]
+    bytes_written: Annotated[int, "size of the content that was sent, in bytes"]
     version: Annotated[
         str, "version token of the file after the call; empty if the file keeps no versions"
     ]

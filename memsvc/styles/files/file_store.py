@@ -45,51 +45,57 @@ class FileStat:
     exists: Annotated[bool, "whether the path exists"]
     type: Annotated[EntryType | str, 'FILE, DIRECTORY, or "" if the path does not exist']
     size: Annotated[int, "size in bytes; 0 for a directory"]
-    created_at: Annotated[datetime, "creation time of the file; the year 1 for a directory"]
+    created_at: Annotated[
+        datetime, "creation time of the file; for a directory, a placeholder in the year 1"
+    ]
     updated_at: Annotated[
         datetime, "time of the last write to the file, or to anything in the directory"
     ]
-    version: Annotated[str | None, "version token of a stored file, for expected_version"] = None
+    version: Annotated[
+        str | None, "version token of a stored file, to pass as expected_version"
+    ] = None
     content_sha256: Annotated[
         str | None,
-        "SHA-256 of the content in hexadecimal; null for a generated file, and for a file"
-        " that was appended to, unless requested",
+        "SHA-256 of the content in hexadecimal; null for a generated file and, unless"
+        " requested, for a file that was appended to",
     ] = None
 
 
 @result
 class FileText:
     content: Annotated[str, "the requested bytes, as text or as base64"]
-    content_encoding: Annotated[Encoding, "base64 if the file is not UTF-8 text"]
+    content_encoding: Annotated[Encoding, "utf-8 for text, else base64"]
     version: Annotated[str | None, "version token of the file; null for a generated file"] = None
-    content_sha256: Annotated[str | None, "SHA-256 of the whole file in hexadecimal, if known"] = (
-        None
-    )
+    content_sha256: Annotated[
+        str | None, "SHA-256 of the whole file in hexadecimal, if it is known"
+    ] = None
 
 
 @result
 class ListedFile:
-    name: Annotated[str, "last segment of the path"]
+    name: Annotated[str, "last part of the path"]
     path: Annotated[str, "full path"]
     type: Annotated[EntryType, "FILE or DIRECTORY"]
     size: Annotated[int, "size in bytes; 0 for a directory"]
-    created_at: Annotated[datetime, "creation time of the file; the year 1 for a directory"]
+    created_at: Annotated[
+        datetime, "creation time of the file; for a directory, a placeholder in the year 1"
+    ]
     updated_at: Annotated[
         datetime,
-        "time of the last write to the file, or to anything in the directory; the year 1"
-        " for a directory unless requested",
+        "time of the last write to the file or in the directory; without directory_times, a"
+        " directory has a time in the year 1",
     ]
     summary: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "summary of the file in a paragraph, if requested",
+        "one-paragraph summary of the file, if requested",
     ] = None
 
 
 @result
 class FileList:
-    entries: Annotated[list[ListedFile], "entries in byte order of their paths"]
-    has_more: Annotated[bool, "whether there are more entries after the last one"]
+    entries: Annotated[list[ListedFile], "entries, sorted by the bytes of their paths"]
+    has_more: Annotated[bool, "whether more entries follow after this page"]
     next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
@@ -252,11 +258,11 @@ class FileStore:
         self,
         scope: Scope,
         path: FilePath,
-        offset: Annotated[Integer, "first byte"] = 0,
-        length: Annotated[Integer, "number of bytes; -1: the rest"] = -1,
-        expected_version: Annotated[Version | None, "fail unless this is the version"] = None,
+        offset: Annotated[Integer, "first byte to read"] = 0,
+        length: Annotated[Integer, "number of bytes; -1: to the end"] = -1,
+        expected_version: Annotated[Version | None, "required current version of the file"] = None,
     ) -> FileText:
-        """Call to read a file, or a range of its bytes."""
+        """Call this to read a file, or a range of its bytes."""
         if offset < 0 or length < -1:
             raise invalid_offset("offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -283,19 +289,19 @@ class FileStore:
         scope: Scope,
         path: FilePath = "",
         *,
-        depth: Annotated[int, Field(le=64), "levels; 0: the path itself"] = 1,
-        limit: Annotated[int | None, "default 256, at most 1024"] = None,
-        cursor: Annotated[FilePath, "next_cursor of the last page"] = "",
+        depth: Annotated[int, Field(le=64), "levels to list; 0 for the path itself"] = 1,
+        limit: Annotated[int | None, "entries, 256 by default and 1024 at most"] = None,
+        cursor: Annotated[FilePath, "next_cursor of the previous page"] = "",
         summaries: Annotated[
             bool,
-            "with a summary of each file; at most 100 entries",
+            "include file summaries; then at most 100 entries",
         ] = False,
         directory_times: Annotated[
             bool,
-            "with times of directories too; slower",
+            "include times of directories; slower",
         ] = True,
     ) -> FileList:
-        """Call to list the files and directories below a path, in pages."""
+        """Call this to list the files and directories below a path, in pages."""
         if depth < 0:
             raise invalid_offset("depth must be >= 0")
         max_entries = (
@@ -324,7 +330,7 @@ class FileStore:
             if not current.exists:
                 raise not_found(
                     f"the file or directory {path} does not exist",
-                    recovery="list the directory above it with file_list",
+                    recovery="list the parent directory with file_list",
                 )
             kind: EntryType = "FILE" if current.type == "FILE" else "DIRECTORY"
             if (depth == 0 or kind == "FILE") and (path > cursor or path == ROOT):

@@ -69,14 +69,14 @@ def rule_summary(head: bytes, *, size_bytes: int, is_text: bool) -> str:
         return EMPTY
     text = head.decode("utf-8", "ignore")[:HEAD_CHARACTERS_MAX]
     if not is_text or _is_opaque(text.strip()):
-        return f"Opaque content of {size_bytes} bytes that does not read as text."
+        return f"Binary content of {size_bytes} bytes that cannot be read as text."
     lines = _lines(text, size_bytes)
     length = f"approximately {lines} {'line' if lines == 1 else 'lines'}"
     opening = next((line for line in map(_clean, text.splitlines()) if line), "")
     text_summary = (
-        f'The file opens with "{opening}" and has {length}.'
+        f'The file begins with "{opening}" and has {length}.'
         if opening
-        else f"A text file of {length}."
+        else f"A text file with {length}."
     )
     terms = _top_words(text)
     return f"{text_summary} Frequent terms include {', '.join(terms)}." if terms else text_summary
@@ -359,7 +359,8 @@ class FileSummaries:
         async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
-            "the daily summary budget is used up; a file will be summarised tomorrow",
+            "a tenant's daily limit of model calls is reached; one of its files will be"
+            " summarised tomorrow",
             project=scope.project,
         )
         return False

@@ -93,12 +93,12 @@ def write_mode(value: str) -> str:
 
 @result
 class FileDeletion:
-    deleted_count: Annotated[int, "number of deleted files"]
+    deleted_count: Annotated[int, "number of files deleted"]
 
 
 @result
 class FileMove:
-    moved_count: Annotated[int, "number of moved files; 0 if both paths are the same"]
+    moved_count: Annotated[int, "number of files moved; 0 if both paths are the same"]
 
 
 @frozen
@@ -128,11 +128,11 @@ class FileWriter:
             AfterValidator(write_mode),
             "APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)",
         ] = "APPEND",
-        expected_version: Annotated[Version | None, "fail unless this is the version"] = None,
-        content_sha256: Annotated[Sha256 | None, "fail unless the file has this content"] = None,
+        expected_version: Annotated[Version | None, "required current version of the file"] = None,
+        content_sha256: Annotated[Sha256 | None, "required current SHA-256 of the file"] = None,
         create_only: Annotated[bool, "fail if the file exists"] = False,
     ) -> FileWrite:
-        """Call to save text in a file: append, overwrite or replace. Old versions are kept."""
+        """Call this to save text in a file: append, overwrite or replace. Old versions are kept."""
         return await self.put(
             scope,
             path,
@@ -179,7 +179,7 @@ class FileWriter:
                 is_final = not (was_created or isinstance(error, FileMovedError))
                 if is_final or attempt == ATTEMPTS_MAX:
                     raise
-        raise AssertionError("the last attempt returns or raises")
+        raise AssertionError("the last attempt always returns or raises")
 
     @file_tool(
         "file_delete",
@@ -192,7 +192,7 @@ class FileWriter:
         self,
         scope: Scope,
         path: FilePath = "",
-        recursive: Annotated[bool, "required to delete a directory with its contents"] = False,
+        recursive: Annotated[bool, "required to delete a directory that is not empty"] = False,
         expected_version: Annotated[
             Version | None, "delete only if the file is at this version"
         ] = None,
@@ -200,7 +200,7 @@ class FileWriter:
             Sha256 | None, "delete only if the file's content has this SHA-256"
         ] = None,
     ) -> FileDeletion:
-        """Delete a file, or with recursive a directory and everything in it."""
+        """Delete a file, or (with recursive) a directory and everything in it."""
         when = Precondition(expected_version, content_sha256)
         if path == ROOT:
             raise permission_denied("the root directory cannot be deleted")
@@ -218,7 +218,7 @@ class FileWriter:
                 raise MemsvcError(
                     Code.NOT_EMPTY,
                     "the directory is not empty",
-                    recovery="set recursive to delete everything in it",
+                    recovery="set recursive to true to delete the directory with everything in it",
                 )
             if not deleted:
                 raise not_found(f"the file or directory {path} does not exist", recovery=LIST_FILES)
@@ -243,11 +243,13 @@ class FileWriter:
         from_path: Annotated[FilePath, "the file or directory to move"],
         to_path: Annotated[FilePath, "new path"],
         *,
-        overwrite: Annotated[bool, "replace an existing file at to_path, which is deleted"] = False,
+        overwrite: Annotated[bool, "replace an existing file at to_path"] = False,
         expected_version: Annotated[
             Version | None, "move only if the file is at this version"
         ] = None,
-        content_sha256: Annotated[Sha256 | None, "move only if the file has this SHA-256"] = None,
+        content_sha256: Annotated[
+            Sha256 | None, "move only if the file's content has this SHA-256"
+        ] = None,
         expected_destination_version: Annotated[
             Version | None, "move only if the file at to_path is at this version"
         ] = None,
@@ -261,7 +263,7 @@ class FileWriter:
         source, destination = from_path, to_path
         for path in (source, destination):
             if path == ROOT:
-                raise invalid_path("the root can neither be moved nor be a destination")
+                raise invalid_path("the root directory cannot be moved, and nothing can replace it")
             reject_kept_path(path)
         destination_when.validate()
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
@@ -299,7 +301,9 @@ class FileWriter:
         """Check a write against the file at its path, if any, and apply it; return the version."""
         file = await files.find(tx, request.path, for_update=True)
         if file is not None and file.owner:
-            raise permission_denied("this file is kept by the memory itself")
+            raise permission_denied(
+                "this file is generated from memory and cannot be written directly"
+            )
         if file is not None and await _is_applied(tx, file, request):
             return file.version
         await request.when.check(tx, file)
@@ -398,7 +402,7 @@ async def _whole_content(tx: Tx, file: File | None, request: _Write) -> bytes | 
                 + old[request.offset + len(request.content) :]
             )
             if file.is_text and is_text(request.content) and not is_text(whole):
-                raise invalid_offset("the overwritten range would split a character")
+                raise invalid_offset("the overwritten range would split a multi-byte character")
             return whole
         case _:
             assert_never(request.mode)
@@ -410,12 +414,12 @@ async def _move(tx: Tx, source: str, destination: str) -> int:
     except MemsvcError as error:
         if error.code is not Code.IS_DIRECTORY:
             raise
-        raise already_exists("the path is an existing directory") from error
+        raise already_exists("the destination path is an existing directory") from error
     moved = await files.move(tx, source, destination)
     if moved.any_owned:
-        raise permission_denied("files written by memory itself cannot be moved")
+        raise permission_denied("files that the server generates from memory cannot be moved")
     if moved.path_bytes > PATH_BYTES_MAX:
-        raise invalid_path(f"a path would exceed {PATH_BYTES_MAX} bytes")
+        raise invalid_path(f"after the move, a path would be longer than {PATH_BYTES_MAX} bytes")
     return moved.files
 
 
@@ -423,6 +427,6 @@ def reject_kept_path(path: str) -> None:
     """Raise PERMISSION_DENIED where the memory keeps its own files."""
     if is_kept(path):
         raise permission_denied(
-            "this path is reserved for files written by memory itself",
-            recovery="write outside of " + _KEPT_PATHS,
+            "this path is reserved for files that the server generates from memory",
+            recovery="write the file outside of " + _KEPT_PATHS,
         )

@@ -255,15 +255,15 @@ class FileChunk:
     project: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "its project, if several were searched",
+        "file's project, if several projects were searched",
     ] = None
-    file_path: Annotated[str, "the file"]
-    file_seek_start_bytes: Annotated[int, "offset of its first byte in the file"]
-    file_seek_end_bytes: Annotated[int, "offset after its last byte"]
-    is_full_file: Annotated[bool, "whether it is the whole file"]
+    file_path: Annotated[str, "path of the file"]
+    file_seek_start_bytes: Annotated[int, "offset of the passage's first byte"]
+    file_seek_end_bytes: Annotated[int, "offset after the passage's last byte"]
+    is_full_file: Annotated[bool, "whether the passage is the whole file"]
     chunk_content: Annotated[str, "text of the passage"]
-    score: Annotated[float, "relevance; comparable within one answer only"]
-    file_summary: Annotated[str, "summary of the file, in a paragraph"]
+    score: Annotated[float, "relevance; only comparable within one result"]
+    file_summary: Annotated[str, "one-paragraph summary of the file"]
 
 
 @result
@@ -300,7 +300,7 @@ class FileSearch:
         toolset="files",
         for_agents=True,
         base=NamedProjectArguments,
-        project="the project; *: all of yours",
+        project="the project; *: all of your projects",
         logs=("path_prefix",),
         spans_projects=True,
     )
@@ -311,11 +311,11 @@ class FileSearch:
         path_prefix: Annotated[
             str,
             AfterValidator(lambda value: check_path(value.removesuffix("/"))),
-            "only this file or directory",
+            "file or directory to search",
         ] = "",
-        limit: Annotated[int | None, "maximum number; at most 20"] = None,
+        limit: Annotated[int | None, "maximum number of passages; at most 20"] = None,
     ) -> FoundChunks:
-        """Call to find passages in files, by words and by meaning."""
+        """Call this to find passages in files, by words and by meaning."""
         found = await self.find(scope, query, path=path_prefix, limit=limit)
         multi_project = scope.project == ALL_PROJECTS
         return FoundChunks(
@@ -341,7 +341,9 @@ class FileSearch:
         INVALID_QUERY for a blank or overlong query."""
         query = query.strip()
         if not query or len(query.encode()) > QUERY_BYTES_MAX:
-            raise invalid_query(f"a query must have 1 to {QUERY_BYTES_MAX} bytes and not be blank")
+            raise invalid_query(
+                f"the query must not be blank or longer than {QUERY_BYTES_MAX} bytes"
+            )
         max_passages = (
             self.options.limit_default if limit is None else min(limit, self.options.limit_max)
         )
@@ -399,7 +401,7 @@ class FileSearch:
         try:
             scores = await self.reranker(query, [passage.text for _, passage, _ in ranked])
         except MemsvcError as error:
-            log.warning("search continues without the reranker", code=error.code.value)
+            log.warning("the reranker failed; search continues without it", code=error.code.value)
             return ranked
         reranked = [(*one[:2], score) for one, score in zip(ranked, scores, strict=True)]
         return sorted(reranked, key=lambda one: -one[2])

@@ -168,26 +168,26 @@ class MemoryDirectory:
         view_range: Annotated[
             list[int] | None,
             Field(max_length=16),
-            "view: first and last line, counted from 1; -1: the end",
+            "for view: first and last line, counted from 1; -1: end",
         ] = None,
-        file_text: Annotated[str | None, "create: the content of the new file"] = None,
+        file_text: Annotated[str | None, "for create: content of the new file"] = None,
         old_str: Annotated[
-            str | None, "str_replace: a text that occurs in the file exactly once"
+            str | None, "for str_replace: text that occurs in the file exactly once"
         ] = None,
-        new_str: Annotated[str, "str_replace: the new text; empty if omitted"] = "",
+        new_str: Annotated[str, "for str_replace: new text; empty if omitted"] = "",
         insert_line: Annotated[
             int | None,
             Field(le=INTEGER_MAX, ge=-INTEGER_MAX),
-            "insert: the line after which to insert; 0 for the beginning",
+            "for insert: line after which to insert; 0 for the beginning",
         ] = None,
-        insert_text: Annotated[str | None, "insert: the text to insert"] = None,
-        old_path: Annotated[str | None, "rename: current path"] = None,
-        new_path: Annotated[str | None, "rename: new path"] = None,
+        insert_text: Annotated[str | None, "for insert: text to insert"] = None,
+        old_path: Annotated[str | None, "path to rename"] = None,
+        new_path: Annotated[str | None, "path after renaming"] = None,
     ) -> MemoryText:
         """Keep files in /memories from one conversation to the next.
 
         View a directory or file, create a file, replace (str_replace) or insert text, delete or
-        rename. Look into /memories before starting a task."""
+        rename. Look into /memories before you start a task."""
 
         def required(name: str, value: Argument | None) -> Argument:
             if value is None:
@@ -369,7 +369,9 @@ class MemoryDirectory:
                 await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
                 continue
             return answer
-        raise resource_busy("other calls keep changing this file", retry_after_s=1.0)
+        raise resource_busy(
+            "this file was not changed, because other calls keep changing it", retry_after_s=1.0
+        )
 
     async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:
         root = DirectoryNode()

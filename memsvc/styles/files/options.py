@@ -11,36 +11,56 @@ class SearchOptions(Options):
     enabled: bool = Field(
         True, description="whether file_search is enabled; files are indexed in any case"
     )
-    limit_default: int = Field(20, ge=1, le=100, description="default number of passages")
-    limit_max: int = Field(20, ge=1, le=100, description="maximum number of passages")
+    limit_default: int = Field(
+        20,
+        ge=1,
+        le=100,
+        description="maximum number of passages that a search returns if the call does not set a"
+        " limit",
+    )
+    limit_max: int = Field(
+        20,
+        ge=1,
+        le=100,
+        description="maximum number of passages that a search returns; a higher limit in a call is"
+        " lowered to it",
+    )
     candidates: int = Field(
         100,
         ge=10,
         le=1000,
-        description="number of best passages by words and by meaning that are compared",
+        description="number of passages that a search scores: this many that match best by words,"
+        " and as many again that match best by meaning",
     )
     reranked: int = Field(
         50,
         ge=1,
         le=1000,
-        description="number of best passages that a reranker, if configured, reorders",
+        description="number of best passages that are reordered by the reranker, if there is one",
     )
     semantic_weight: float = Field(
-        0.3, ge=0, le=1, description="weight of meaning against words in a passage's score"
+        0.3,
+        ge=0,
+        le=1,
+        description="weight of meaning in the score of a passage, 0 to 1; the rest is the weight of"
+        " words",
     )
 
 
 class SummaryOptions(Options):
     """Options of file summaries.
 
-    Without a model, a summary is taken from the beginning of the file."""
+    Without a model, the summary is the beginning of the file."""
 
-    enabled: bool = Field(True, description="whether the model, if there is one, summarises files")
+    enabled: bool = Field(
+        True, description="whether to summarise files with a model, if there is one"
+    )
     a_day: int = Field(
         1000,
         ge=0,
         le=2**31 - 1,
-        description="files that a model summarises per day and tenant; 0: unlimited",
+        description="maximum number of files that a model summarises per day and tenant; further"
+        " files wait until the next day; 0: unlimited",
     )
 
 
@@ -48,7 +68,7 @@ class FilesOptions(Options):
     """Limits of the file store, in bytes and entries."""
 
     payload_bytes_max: int = Field(
-        2_000_000, ge=1, description="maximum content of one write, in bytes"
+        2_000_000, ge=1, description="maximum size of the content of one write, in bytes"
     )
     file_bytes_max: int = Field(
         10_000_000, ge=1, le=2**30, description="maximum size of a file, in bytes"
@@ -56,30 +76,51 @@ class FilesOptions(Options):
     project_bytes_max: int = Field(
         100_000_000,
         ge=1,
-        description="maximum size of all files in a project that callers wrote, in bytes",
+        description="maximum total size of the files that callers have written in a project, in"
+        " bytes",
     )
     tenant_bytes_max: int = Field(
         0,
         ge=0,
-        description="maximum size of all files of a tenant that callers wrote, in bytes; 0:"
-        " unlimited",
+        description="maximum total size of the files that callers have written in all projects of a"
+        " tenant, in bytes; 0: unlimited",
     )
     versions_kept: int = Field(
-        3, ge=0, le=10_000, description="past versions of a caller's file that are always kept"
+        3,
+        ge=0,
+        le=10_000,
+        description="number of newest past versions of each file written by callers that are kept,"
+        " whatever their age",
     )
     versions_days: int = Field(
-        7, ge=0, le=36500, description="days that a past version is kept after it was replaced"
+        7,
+        ge=0,
+        le=36500,
+        description="number of days for which every past version is kept after it was replaced,"
+        " even beyond versions_kept",
     )
     delete_retention_days: int = Field(
-        30, ge=0, le=36500, description="days until a deleted file's content is purged"
+        30,
+        ge=0,
+        le=36500,
+        description="number of days after which the content of a deleted file is purged",
     )
     list_limit_default: int = Field(
-        256, ge=1, le=1024, description="default number of entries in a listing"
+        256,
+        ge=1,
+        le=1024,
+        description="maximum number of files and directories in one page of a listing if the call"
+        " does not set a limit",
     )
     list_limit_max: int = Field(
-        1024, ge=1, le=10_000, description="maximum number of entries in a listing"
+        1024,
+        ge=1,
+        le=10_000,
+        description="maximum number of files and directories in one page of a listing; a higher"
+        " limit in a call is lowered to it",
     )
     search: SearchOptions = Field(SearchOptions(), description="file search")
     summaries: SummaryOptions = Field(
-        SummaryOptions(), description="file summaries by a model, if there is one"
+        SummaryOptions(),
+        description="settings of file summaries, which are written by a model, if there is one",
     )

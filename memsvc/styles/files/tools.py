@@ -63,35 +63,37 @@ DIRECTORY: Final = Resource(
     template="memsvc://{project}/directories/{+path}",
     name="directory",
     title="Directory",
-    description="Entries of a directory, as JSON: the first page of file_list.",
+    description="Files and directories in a directory, as JSON: the first page of file_list.",
     mime_type="application/json",
 )
 
 
 @result
 class PastVersion:
-    id: Annotated[str, "version token of the file at that time: history_id of the other tools"]
-    size: Annotated[int, "size in bytes"]
+    id: Annotated[str, "version token, to pass to other tools as history_id"]
+    size: Annotated[int, "size of the version in bytes"]
     created_at: Annotated[datetime, "time when this content was written"]
 
 
 @result
 class PastVersions:
     versions: Annotated[list[PastVersion], "past versions, newest first, without the current one"]
-    has_more: Annotated[bool, "whether there are more versions after the last one"]
-    next_cursor: Annotated[str | None, "before_id of the next page, if there is one"] = None
+    has_more: Annotated[bool, "whether more versions follow after this page"]
+    next_cursor: Annotated[str | None, "value of before_id for the next page, if there is one"] = (
+        None
+    )
 
 
 @result
 class PastContent:
     history_id: Annotated[str, "id of the version"]
     content: Annotated[str, "full content, as text or as base64"]
-    content_encoding: Annotated[Encoding, "base64 if it is not UTF-8 text"]
-    size: Annotated[int, "size in bytes"]
+    content_encoding: Annotated[Encoding, "utf-8 for text, else base64"]
+    size: Annotated[int, "size of the version in bytes"]
     created_at: Annotated[datetime, "time when this content was written"]
 
 
-VersionId = Annotated[Version, "a version of this file"]
+VersionId = Annotated[Version, "version token of a past version of this file"]
 history_tool = partial(file_tool, logs=("path", "expected_version", "history_id", "before_id"))
 
 
@@ -161,7 +163,7 @@ class FileHistory:
         ] = None,
         create_only: Annotated[bool, "restore only if the file does not exist"] = False,
     ) -> FileWrite:
-        """Restore a file to a past version; its current content is kept as a version."""
+        """Restore a file to a past version; the current content is kept as a version."""
         when = Precondition(expected_version, must_not_exist=create_only)
         _check_path(path)
         reject_kept_path(path)
@@ -180,7 +182,7 @@ class FileHistory:
 
 def _check_path(path: str) -> None:
     if path == ROOT:
-        raise invalid_path("the path must be that of a single file")
+        raise invalid_path("the path must name a file, not the root")
 
 
 def _not_found() -> MemsvcError:
@@ -328,8 +330,8 @@ def file_resource(database: Database) -> Resource:
         paths = [request.path for request in requests]
         if any(map(is_kept, paths)):
             raise invalid(
-                "files written by memory itself cannot be subscribed to",
-                recovery="subscribe to its session or board instead",
+                "you cannot subscribe to files that the server generates from memory",
+                recovery="subscribe to the session or whiteboard from which the file is generated",
             )
         async with database.begin_read(scope) as tx:
             found = await store.versions(tx, paths)
@@ -339,7 +341,7 @@ def file_resource(database: Database) -> Resource:
         template="memsvc://{project}/files/{+path}",
         name="file",
         title="File",
-        description="Content of a file, as text, or as bytes if it is not text.",
+        description="Content of a file: text, or bytes if it is not text.",
         text="content",
         encoding="content_encoding",
         mime_type=None,
@@ -350,7 +352,7 @@ def file_resource(database: Database) -> Resource:
 
 GUIDE: Final = Guide(
     name="memsvc:memory-directory",
-    title="Files as a memory",
+    title="Use files as memory",
     description="How to keep notes in files and find them again.",
     tools=("file_list", "file_read", "file_write", "file_list_versions"),
     text=package_text(__package__, "memory_directory.md"),
@@ -389,9 +391,11 @@ LIMIT_MAX = 100
 
 @result
 class ProjectList:
-    projects: Annotated[list[str], "names of projects that contain files or memory, in byte order"]
-    has_more: Annotated[bool, "whether there are more names after the last one"]
-    next_cursor: Annotated[str | None, "after of the next page, if there is one"] = None
+    projects: Annotated[
+        list[str], "names of projects that contain files or memory, in bytewise order"
+    ]
+    has_more: Annotated[bool, "whether more projects follow after this page"]
+    next_cursor: Annotated[str | None, "value of `after` for the next page, if there is one"] = None
 
 
 @frozen
@@ -416,7 +420,8 @@ class Projects:
         q: Annotated[
             str,
             Field(max_length=128),
-            "characters that the name contains in this order, regardless of case",
+            "characters that the project's name must contain in this order, not necessarily"
+            " adjacent; case is ignored",
         ] = "",
         after: Annotated[
             str,
@@ -427,7 +432,7 @@ class Projects:
             int, Field(ge=1, le=LIMIT_MAX), "maximum number of projects"
         ] = LIMIT_DEFAULT,
     ) -> ProjectList:
-        """List the projects that contain files or memory, by name, in pages."""
+        """List the projects that contain files or memory, in pages, sorted by name."""
         async with self.database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
                 tx, like=q, after=after, only=scope.allowed_projects, limit=limit + 1

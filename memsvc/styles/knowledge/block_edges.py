@@ -105,25 +105,29 @@ class EdgeEditor:
     index: BlockIndex
 
     @knowledge_tool(
-        "elfmem_connect", title="Connect two blocks", needs=Permission.WRITE, stores=("note",)
+        "elfmem_connect",
+        title="Connect two knowledge blocks",
+        needs=Permission.WRITE,
+        stores=("note",),
     )
     async def connect(
         self,
         scope: Scope,
-        source: Annotated[BlockId, "a block"],
-        target: Annotated[BlockId, "another block"],
+        source: Annotated[BlockId, "id of a block"],
+        target: Annotated[BlockId, "id of the other block"],
         relation: Annotated[
             Name | None,
-            "similar, elaborates, supports, contradicts, predicts, validates, or a word of yours",
+            "relation: similar, elaborates, supports, contradicts, predicts, validates, or"
+            " a word of your own",
         ] = None,
-        note: Annotated[Keywords | None, "why they are related"] = None,
+        note: Annotated[Keywords | None, "why the blocks are related"] = None,
         if_exists: Annotated[
             IfExists,
-            "what to do if they are already connected; update sets the weight of the named"
-            " relation",
+            "what to do if they are already connected; update sets the given relation and"
+            " its default weight",
         ] = "reinforce",
     ) -> ConnectionResult:
-        """State that two blocks are related, so that recall of one also finds the other."""
+        """State that two blocks are related, so that recalling one also finds the other."""
         if source == target:
             raise invalid(
                 f"Cannot connect block '{source[:8]}' to itself.",
@@ -251,7 +255,7 @@ class EdgeEditor:
 
     @knowledge_tool(
         "elfmem_disconnect",
-        title="Disconnect two blocks",
+        title="Disconnect two knowledge blocks",
         needs=Permission.WRITE,
         over_quota=True,
         idempotent=True,
@@ -260,12 +264,12 @@ class EdgeEditor:
     async def disconnect(
         self,
         scope: Scope,
-        source: Annotated[BlockId, "a block"],
-        target: Annotated[BlockId, "another block"],
+        source: Annotated[BlockId, "id of a block"],
+        target: Annotated[BlockId, "id of the other block"],
         guard_relation: Annotated[
             Words | None, "remove the edge only if it has this relation"
         ] = None,
-        reason: Annotated[Keywords, "reason; accepted for older clients and not stored"] = "",
+        reason: Annotated[Keywords, "not stored; accepted only for older clients"] = "",
     ) -> Disconnection:
         """Remove the edge between two blocks."""
         del reason

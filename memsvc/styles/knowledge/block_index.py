@@ -264,15 +264,15 @@ class BlockStore:
     async def remember(
         self,
         scope: Scope,
-        content: Annotated[Content, "a fact, preference, decision or observation worth keeping"],
+        content: Annotated[Content, "the statement to store"],
         tags: Annotated[
             list[Name],
             Field(max_length=TAGS_MAX),
-            "tags such as python, or self/goal, self/value, self/constitutional",
+            "tags, such as python; for identity: self/goal, self/value, self/constitutional",
         ] = [],  # noqa: B006 - never changed
         cue: Cue = "",
         category: Annotated[
-            Name, "category: knowledge, observation (fades fast), mind, decision, ..."
+            Name, "category, such as knowledge, observation (fades fast), mind or decision"
         ] = KNOWLEDGE,
     ) -> StoreResult:
         """Store a fact, preference, decision or observation worth keeping across sessions.
@@ -291,8 +291,9 @@ class BlockStore:
                 )
             if writing.use.inbox + writing.use.active >= self.index.options.blocks_max:
                 raise quota_exceeded(
-                    f"a project is limited to {self.index.options.blocks_max} blocks",
-                    recovery="forget some blocks",
+                    f"a project can have at most {self.index.options.blocks_max} knowledge"
+                    " blocks that are not archived",
+                    recovery="forget knowledge blocks that are no longer needed",
                 )
             tier = tier_of(tags, category)
             block_id = await self._free_id(writing, digest)
@@ -329,12 +330,15 @@ class BlockStore:
             taken = await knowledge_blocks.existing_ids(writing.tx, ids)
             ids = [block_id for block_id in ids if block_id not in taken]
         if not ids:
-            raise quota_exceeded("this text was remembered and archived too often")
+            raise quota_exceeded(
+                "this text cannot be remembered again: it was already remembered and"
+                " archived too many times"
+            )
         return ids[0]
 
     @knowledge_tool(
         "elfmem_edit",
-        title="Edit a block",
+        title="Edit a knowledge block",
         needs=Permission.WRITE,
         idempotent=True,
         stores=("content", "cue"),
@@ -342,13 +346,13 @@ class BlockStore:
     async def edit(
         self,
         scope: Scope,
-        block_id: Annotated[BlockId, "the block"],
+        block_id: Annotated[BlockId, "id of the block"],
         content: Annotated[Content | None, "new text"] = None,
         cue: Annotated[Keywords | None, CUE] = None,
     ) -> BlockEdit:
         """Change the text of a block, or the cue by which it is found.
 
-        Its confidence and edges are kept."""
+        The block keeps its confidence and edges."""
         if content is None and cue is None:
             raise invalid(
                 "edit() needs content, cue, or both — nothing to change.",
@@ -364,7 +368,7 @@ class BlockStore:
             existing = await knowledge_blocks.find_live(writing.tx, digest)
             if existing is not None and existing[0] != block_id:
                 raise already_exists(
-                    "another block has this content",
+                    "another block already has this content",
                     recovery="forget one of the two blocks",
                     details={"block_id": existing[0]},
                 )
@@ -386,13 +390,15 @@ class BlockStore:
 
     @knowledge_tool(
         "elfmem_forget",
-        title="Forget a block",
+        title="Forget a knowledge block",
         needs=Permission.WRITE,
         over_quota=True,
         idempotent=True,
         destructive=True,
     )
-    async def forget(self, scope: Scope, block_id: Annotated[BlockId, "the block"]) -> BlockRemoval:
+    async def forget(
+        self, scope: Scope, block_id: Annotated[BlockId, "id of the block"]
+    ) -> BlockRemoval:
         """Forget a block for good: its text is deleted."""
         short = block_id[:8]
         async with self.index.written(scope) as writing:

@@ -38,24 +38,29 @@ class OutcomeService:
     index: BlockIndex
 
     @knowledge_tool(
-        "elfmem_outcome", title="Record an outcome", needs=Permission.WRITE, over_quota=True
+        "elfmem_outcome",
+        title="Record the outcome of using knowledge",
+        needs=Permission.WRITE,
+        over_quota=True,
     )
     async def apply(
         self,
         scope: Scope,
         block_ids: Annotated[
-            list[BlockId], Field(max_length=IDS_MAX), "recalled blocks that were used"
+            list[BlockId], Field(max_length=IDS_MAX), "ids of the recalled blocks that you used"
         ],
         signal: Annotated[
             float,
-            "0 (failed) to 1 (succeeded): above 0.5 reinforces, below 0.2 penalises",
+            "outcome, from 0 (failed) to 1 (succeeded)",
         ],
-        weight: Annotated[float, Field(le=1e6), "weight of the signal, above 0"] = 1.0,
-        source: Annotated[Words, "source of the signal, such as test_pass"] = "",
+        weight: Annotated[
+            float, Field(le=1e6), "how much this outcome counts, above 0; normally 1"
+        ] = 1.0,
+        source: Annotated[Words, "what reported this outcome, such as test_pass"] = "",
     ) -> OutcomeReport:
         """Record how well recalled blocks worked.
 
-        Above 0.5 they are reinforced, below 0.2 they fade faster."""
+        A signal above 0.5 reinforces them; one below 0.2 makes them fade faster."""
         check(signal, weight)
         requested = list(dict.fromkeys(block_ids))
         if not requested:

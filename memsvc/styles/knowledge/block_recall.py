@@ -232,23 +232,23 @@ class RecallService:
         query: Annotated[
             str,
             Field(max_length=CONTENT_CHARS_MAX),
-            "the question; empty: the most important blocks of the frame",
+            "the question; if empty, the most important blocks of the frame",
         ],
         top_k: Annotated[
             int | None,
             Field(ge=1, le=TOP_K_MAX),
-            "maximum number of blocks; default 5, or all guaranteed ones",
+            "maximum number of blocks; default: 5, or more if the frame requires more",
         ] = None,
         frame: Annotated[
             str,
             Field(max_length=NAME_CHARS_MAX),
-            "attention (relevant to the question), self (identity), task (goals) or"
-            " simulate (minds)",
+            "type of recall: attention (relevant to the question), self (identity), task"
+            " (goals) or simulate (minds)",
         ] = "attention",
     ) -> KnowledgeRecall:
-        """Find knowledge, rendered for a prompt. Blocks that are shown are reinforced; others fade.
+        """Find knowledge for a prompt. Shown blocks are reinforced; others fade.
 
-        Pass block ids to elfmem_outcome."""
+        Pass the ids of used blocks to elfmem_outcome."""
         result = await self._recall(scope, query, top_k, frame_named(frame))
         return replace(result, summary=texts.recalled(result))
 

@@ -178,13 +178,15 @@ class BlockDetailsReader:
 
     index: BlockIndex
 
-    @knowledge_tool("elfmem_show", title="Show a block", needs=Permission.READ, is_admin=True)
+    @knowledge_tool(
+        "elfmem_show", title="Show a knowledge block", needs=Permission.READ, is_admin=True
+    )
     async def show(
-        self, scope: Scope, block_id: Annotated[BlockId, "the block, archived or not"]
+        self, scope: Scope, block_id: Annotated[BlockId, "id of the block, which may be archived"]
     ) -> BlockDetails:
         """Show one block in full: its evidence, decay, edges, conflicts and replaced blocks.
 
-        Showing it does not count as use: nothing is reinforced."""
+        Showing a block does not count as use and does not reinforce it."""
         async with self.index.read(scope) as (tx, usage):
             block = (await knowledge_blocks.read(tx, [block_id])).get(block_id)
             if block is None:
@@ -276,9 +278,11 @@ class StatusReader:
 
     index: BlockIndex
 
-    @knowledge_tool("elfmem_status", title="Memory status", needs=Permission.READ)
+    @knowledge_tool(
+        "elfmem_status", title="Show the status of agent knowledge", needs=Permission.READ
+    )
     async def status(self, scope: Scope) -> MemoryStatus:
-        """Return the state of memory; its suggestion says what to do."""
+        """Report the state of memory, with a suggestion of what to do next."""
         async with self.index.read(scope) as (_, usage):
             pass
         now = self.index.now()
@@ -310,18 +314,19 @@ class StatusReader:
         self,
         scope: Scope,
         tag: Annotated[
-            Words | None, "a tag; % stands for any characters, _ for one, as in self/%"
+            Words | None,
+            "a tag; % stands for any characters and _ for any one character, as in self/%",
         ] = None,
         category: Annotated[Words | None, "a category"] = None,
         limit: Annotated[int, Field(ge=1, le=LISTED_MAX), "maximum number of blocks"] = 50,
         archived: Annotated[
             bool,
-            "list archived blocks instead, most recently remembered first; they have no tags",
+            "list only archived blocks, most recently remembered first; they have no tags",
         ] = False,
     ) -> BlockList:
         """List blocks by tag or category, most confident first.
 
-        Includes the inbox. Lists archived blocks instead if requested."""
+        Includes blocks in the inbox, but not archived ones."""
         if archived and tag is not None:
             raise invalid("archived blocks have no tags: omit the tag")
         async with self.index.read(scope) as (tx, _):
@@ -331,7 +336,9 @@ class StatusReader:
                 blocks = await knowledge_blocks.listing(tx, tag=tag, category=category, limit=limit)
         return _list(blocks, f"No {'archived' if archived else 'active'} blocks match.")
 
-    @knowledge_tool("elfmem_inbox", title="List the inbox", needs=Permission.READ)
+    @knowledge_tool(
+        "elfmem_inbox", title="List the knowledge blocks in the inbox", needs=Permission.READ
+    )
     async def inbox(
         self,
         scope: Scope,
@@ -348,7 +355,9 @@ class StatusReader:
     async def guide(
         self,
         scope: Scope,
-        method: Annotated[Words | None, "an operation such as remember; empty: overview"] = None,
+        method: Annotated[
+            Words | None, "name of an operation, such as remember; default: an overview"
+        ] = None,
     ) -> GuideText:
         """Show the documentation of one operation, or an overview."""
         del scope

@@ -103,9 +103,9 @@ class DreamService:
         self,
         scope: Scope,
         progress: ProgressCallback,
-        no_llm: Annotated[bool, "judge the blocks by rules instead of the model"] = False,
+        no_llm: Annotated[bool, "judge the blocks by rules instead of by the model"] = False,
     ) -> DreamResult:
-        """Consolidate the inbox: find duplicates and contradictions, score alignment, add edges.
+        """Consolidate the inbox: find duplicates and contradictions, rate new blocks, add edges.
 
         May take half a minute with a model."""
         until = asyncio.get_running_loop().time() + DREAM_S

@@ -39,7 +39,9 @@ def _not_blank(value: str) -> str:
 
 def _name(value: str) -> str:
     if not value.strip() or not value.isprintable():
-        raise invalid("a tag or category must be printable and not blank")
+        raise invalid(
+            "a tag or category must not be blank and must contain only printable characters"
+        )
     return value.strip()
 
 
@@ -64,133 +66,153 @@ class KnowledgeResult:
 
 @result
 class StoreResult(KnowledgeResult):
-    block_id: Annotated[str, "block that contains the text"]
-    status: Annotated[StoreStatus, "whether it was new"]
+    block_id: Annotated[str, "id of the block that contains the text"]
+    status: Annotated[StoreStatus, "whether the text was new"]
     pending_consolidation: Annotated[bool, "whether the block is still in the inbox"]
-    visible: Annotated[bool, "whether it can be recalled, which is always possible at once"]
+    visible: Annotated[
+        bool,
+        "always true: a block can be recalled at once",
+    ]
     should_dream: Annotated[
-        bool, "whether the inbox is full; it is then also consolidated in the background"
+        bool, "whether the inbox is full; a full inbox is also consolidated in the background"
     ]
 
 
 @result
 class RecalledBlock:
-    id: Annotated[str, "id of the block, for elfmem_outcome"]
-    content: Annotated[str, "its text"]
-    score: Annotated[float, "total score in this recall, rounded to 3 places"]
-    tags: Annotated[list[str], "its tags"]
-    similarity: Annotated[float, "relevance to the question, 0 to 1"]
-    confidence: Annotated[float, "confidence, 0 to 1"]
-    recency: Annotated[float, "recency: the part that has not faded, 0 to 1"]
-    centrality: Annotated[float, "how well it is connected, 0 to 1"]
-    reinforcement: Annotated[float, "how often it was used, 0 to 1"]
-    was_expanded: Annotated[bool, "whether it was found through an edge, not by the question"]
-    status: Annotated[str, "active, or inbox while it waits to be consolidated"]
+    id: Annotated[str, "id of the block, to pass to elfmem_outcome"]
+    content: Annotated[str, "text of the block"]
+    score: Annotated[float, "total score of the block in this recall, rounded to 3 places"]
+    tags: Annotated[list[str], "tags of the block"]
+    similarity: Annotated[float, "relevance of the block to the question, 0 to 1"]
+    confidence: Annotated[float, "confidence that the block is helpful, 0 to 1"]
+    recency: Annotated[float, "1 right after the block was used, falling to 0 as it fades"]
+    centrality: Annotated[
+        float, "how strongly the block is connected, relative to the other blocks found, 0 to 1"
+    ]
+    reinforcement: Annotated[
+        float, "how often the block was used, relative to the most used block found, 0 to 1"
+    ]
+    was_expanded: Annotated[
+        bool, "whether the block was found through an edge instead of by the question"
+    ]
+    status: Annotated[str, "active, or inbox while the block waits to be consolidated"]
 
 
 @result
 class DroppedBlock:
-    id: Annotated[str, "the block"]
-    content: Annotated[str, "its text"]
-    tags: Annotated[list[str], "its tags"]
-    reason: Annotated[Reason, "reason why it is not shown"]
+    id: Annotated[str, "id of the block"]
+    content: Annotated[str, "text of the block"]
+    tags: Annotated[list[str], "tags of the block"]
+    reason: Annotated[Reason, "reason why the block is not shown"]
 
 
 @result
 class KnowledgeRecall(KnowledgeResult):
     text: Annotated[str, "the blocks rendered for a prompt; empty if there are none"]
-    frame_name: Annotated[str, "the frame"]
-    cached: Annotated[
-        bool, "whether this repeats an identical recall, because nothing has changed since"
-    ]
-    blocks: Annotated[list[RecalledBlock], "blocks in the text, in its order"]
+    frame_name: Annotated[str, "frame by which the blocks were chosen"]
+    cached: Annotated[bool, "whether this is the cached result of an identical earlier recall"]
+    blocks: Annotated[list[RecalledBlock], "blocks in the text, in the order in which they appear"]
     dropped: Annotated[list[DroppedBlock], "blocks that were found but are not shown"]
-    budget_used: Annotated[int, "approximate tokens of the text"]
-    budget_total: Annotated[int, "approximate token limit of the frame"]
-    excluded_by_filter: Annotated[int, "blocks excluded by the tags of this frame"]
+    budget_used: Annotated[int, "approximate number of tokens of the text"]
+    budget_total: Annotated[int, "approximate token limit of the text"]
+    excluded_by_filter: Annotated[int, "number of blocks excluded because of their tags"]
 
 
 @result
 class TokenUsage:
-    llm_input_tokens: Annotated[int, "tokens sent to the model, as counted by this server"]
-    llm_output_tokens: Annotated[int, "tokens returned by the model"]
-    embedding_tokens: Annotated[int, "tokens that were embedded"]
-    llm_calls: Annotated[int, "model calls"]
-    embedding_calls: Annotated[int, "embedder calls"]
+    llm_input_tokens: Annotated[
+        int, "number of tokens sent to the model, as counted by this server"
+    ]
+    llm_output_tokens: Annotated[int, "number of tokens returned by the model"]
+    embedding_tokens: Annotated[int, "number of tokens given to the embedder"]
+    llm_calls: Annotated[int, "number of model calls"]
+    embedding_calls: Annotated[int, "number of embedder calls"]
 
 
 @result
 class MemoryStatus(KnowledgeResult):
     session_active: Annotated[bool, "whether this memory was used recently"]
-    session_hours: Annotated[float | None, "duration of the session; null outside of a session"]
-    inbox_count: Annotated[int, "blocks waiting to be consolidated; they can already be recalled"]
-    inbox_threshold: Annotated[int, "number of blocks in the inbox at which consolidation starts"]
-    active_count: Annotated[int, "consolidated blocks"]
-    archived_count: Annotated[int, "archived blocks, which are not recalled"]
-    total_active_hours: Annotated[
-        float, "clock by which blocks fade, in hours; it only runs during sessions"
+    session_hours: Annotated[
+        float | None, "duration of the session in hours; null if there is no session"
     ]
-    last_consolidated: Annotated[str, "time of the last consolidation, or never"]
-    health: Annotated[str, "good, or attention"]
+    inbox_count: Annotated[
+        int, "number of blocks waiting to be consolidated, which can already be recalled"
+    ]
+    inbox_threshold: Annotated[int, "number of blocks in the inbox at which consolidation starts"]
+    active_count: Annotated[int, "number of consolidated blocks"]
+    archived_count: Annotated[int, "number of archived blocks, which are not recalled"]
+    total_active_hours: Annotated[
+        float,
+        "total hours in sessions; blocks fade by this clock, which stops between sessions",
+    ]
+    last_consolidated: Annotated[str, "time of the last consolidation, or the word never"]
+    health: Annotated[str, "good, or attention if the inbox is full"]
     suggestion: Annotated[str, "recommended next action"]
     session_tokens: Annotated[TokenUsage, "token usage of this session"]
-    lifetime_tokens: Annotated[TokenUsage, "token usage overall"]
+    lifetime_tokens: Annotated[TokenUsage, "token usage of all sessions together"]
 
 
 @result
 class IgnoredBlock:
-    id: Annotated[str, "the skipped block"]
-    reason: Annotated[Skip, "reason"]
+    id: Annotated[str, "id of the skipped block"]
+    reason: Annotated[Skip, "reason why the block was skipped"]
 
 
 @result
 class OutcomeReport(KnowledgeResult):
-    blocks_updated: Annotated[int, "updated blocks"]
-    mean_confidence_delta: Annotated[float, "average change of their confidence"]
-    edges_reinforced: Annotated[int, "edges between them that were reinforced"]
-    blocks_penalized: Annotated[int, "blocks that now fade faster"]
-    outcome_edges_created: Annotated[int, "edges between them that were created"]
-    skipped: Annotated[Sequence[IgnoredBlock], "skipped blocks"]
+    blocks_updated: Annotated[int, "number of blocks whose confidence was updated"]
+    mean_confidence_delta: Annotated[
+        float, "average change in the confidence of the updated blocks"
+    ]
+    edges_reinforced: Annotated[int, "number of reinforced edges between the updated blocks"]
+    blocks_penalized: Annotated[int, "number of blocks that now fade faster"]
+    outcome_edges_created: Annotated[int, "number of new edges between the updated blocks"]
+    skipped: Annotated[Sequence[IgnoredBlock], "blocks to which the outcome was not applied"]
 
 
 @result
 class CurateReport(KnowledgeResult):
-    archived: Annotated[int, "blocks that were archived because they had faded"]
-    edges_pruned: Annotated[int, "edges that were removed because they were too weak"]
-    edges_decayed: Annotated[int, "edges that were removed because they had decayed"]
-    reinforced: Annotated[int, "strong blocks that were reinforced"]
-    constitutional_reinforced: Annotated[int, "constitutional blocks that were reinforced"]
-    total_edges_after: Annotated[int, "remaining edges"]
+    archived: Annotated[int, "number of blocks archived because they had faded"]
+    edges_pruned: Annotated[int, "number of edges removed because they were too weak"]
+    edges_decayed: Annotated[int, "number of edges removed because they had decayed"]
+    reinforced: Annotated[int, "number of strong blocks that were reinforced"]
+    constitutional_reinforced: Annotated[
+        int, "number of reinforced blocks with the tag self/constitutional"
+    ]
+    total_edges_after: Annotated[int, "number of edges that remain"]
 
 
 @result
 class GuideText:
-    text: Annotated[str, "the documentation"]
+    text: Annotated[str, "text of the documentation"]
 
 
 @result
 class BlockEdit(KnowledgeResult):
-    block_id: Annotated[str, "the block"]
+    block_id: Annotated[str, "id of the block"]
 
 
 @result
 class BlockRemoval(KnowledgeResult):
-    block_id: Annotated[str, "the block"]
+    block_id: Annotated[str, "id of the block"]
     status: Annotated[Literal["forgotten", "already_archived"], "the result"]
 
 
 @result
 class ListedBlock:
-    id: Annotated[str, "the block"]
-    content: Annotated[str, "its text"]
-    category: Annotated[str, "its category"]
-    tags: Annotated[list[str], "its tags"]
-    created_at: Annotated[str, "time when it was remembered"]
-    reinforcement_count: Annotated[int, "number of uses"]
-    confidence: Annotated[float, "confidence, 0 to 1"]
-    status: Annotated[str, "active, inbox, or archived"]
+    id: Annotated[str, "id of the block"]
+    content: Annotated[str, "text of the block"]
+    category: Annotated[str, "category of the block"]
+    tags: Annotated[list[str], "tags of the block"]
+    created_at: Annotated[str, "time when the block was remembered"]
+    reinforcement_count: Annotated[int, "number of uses of the block"]
+    confidence: Annotated[float, "confidence that the block is helpful, 0 to 1"]
+    status: Annotated[str, "state of the block: active, inbox or archived"]
     archive_reason: Annotated[
-        str | None, Field(exclude_if=lambda value: value is None), "reason for archiving"
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "reason why the block was archived",
     ] = None
 
 
@@ -201,9 +223,9 @@ class BlockList(KnowledgeResult):
 
 @result
 class DreamHealth:
-    edge_creation_rate: Annotated[float, "edges per promoted block"]
-    promotion_rate: Annotated[float, "share of promoted blocks"]
-    deduplication_rate: Annotated[float, "share of duplicate blocks"]
+    edge_creation_rate: Annotated[float, "average number of new edges per promoted block"]
+    promotion_rate: Annotated[float, "share of the processed blocks that became active"]
+    deduplication_rate: Annotated[float, "share of the processed blocks that were duplicates"]
 
 
 @result
@@ -211,116 +233,148 @@ class DreamResult(KnowledgeResult):
     _: KW_ONLY
     status: Annotated[
         Literal["done", "idle", "out_of_time"],
-        "idle if nothing was waiting; out_of_time if models took too long to process all",
+        "idle if no block was waiting; out_of_time if models were too slow to process all blocks",
     ]
     message: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "message when nothing was waiting",
+        "says that no block was waiting; omitted otherwise",
     ] = None
-    processed: Annotated[int, "consolidated blocks"]
-    promoted: Annotated[int, "of these, blocks that are active now"]
-    deduplicated: Annotated[int, "of these, blocks archived as duplicates of an older one"]
-    edges_created: Annotated[int, "edges created to other blocks"]
-    contradictions: Annotated[
-        int, "pairs that contradict each other; recall shows one of each pair"
+    processed: Annotated[int, "number of consolidated blocks"]
+    promoted: Annotated[int, "number of processed blocks that became active"]
+    deduplicated: Annotated[
+        int, "number of processed blocks that were archived as duplicates of an older block"
     ]
-    near_duplicates: Annotated[int, "near-duplicate pairs; recall shows one of each pair"]
-    scored_by_rules: Annotated[int, "blocks that no model has judged"]
-    health: Annotated[DreamHealth | None, "the result; null if nothing was waiting"]
-    inbox_remaining: Annotated[int, "blocks still waiting"]
-    curated: Annotated[bool, "whether a due curation was run"]
+    edges_created: Annotated[int, "number of edges created to other blocks"]
+    contradictions: Annotated[
+        int,
+        "number of contradicting pairs that were found; recall shows one block of each pair",
+    ]
+    near_duplicates: Annotated[
+        int, "number of near-duplicate pairs that were found; recall shows one block of each pair"
+    ]
+    scored_by_rules: Annotated[int, "number of blocks that were judged by rules, not by a model"]
+    health: Annotated[
+        DreamHealth | None, "rates of this consolidation; null if no block was processed"
+    ]
+    inbox_remaining: Annotated[int, "number of blocks still waiting in the inbox"]
+    curated: Annotated[bool, "whether curation ran too, because it was due"]
 
 
 @result
 class ReplacedEdge:
-    from_id: Annotated[str, "one end"]
-    to_id: Annotated[str, "the other end"]
-    relation_type: Annotated[str, "its relation"]
-    weight: Annotated[float, "its weight"]
+    from_id: Annotated[str, "id of the block at one end of the edge"]
+    to_id: Annotated[str, "id of the block at the other end of the edge"]
+    relation_type: Annotated[str, "relation between the two blocks"]
+    weight: Annotated[float, "weight of the edge"]
 
 
 @result
 class ConnectionResult(KnowledgeResult):
-    source_id: Annotated[str, "a block"]
-    target_id: Annotated[str, "another block"]
-    relation: Annotated[str, "the relation"]
-    weight: Annotated[float, "weight, 0 to 1"]
-    action: Annotated[Action, "the action taken"]
-    note: Annotated[str | None, "note on why they are related"]
-    displaced_edge: Annotated[ReplacedEdge | None, "edge that was displaced"]
+    source_id: Annotated[str, "id of a block"]
+    target_id: Annotated[str, "id of the other block"]
+    relation: Annotated[str, "relation of the edge"]
+    weight: Annotated[float, "weight of the edge, 0 to 1"]
+    action: Annotated[Action, "what was done with the edge"]
+    note: Annotated[str | None, "note on why the blocks are related"]
+    displaced_edge: Annotated[ReplacedEdge | None, "edge that the new edge replaced"]
 
 
 @result
 class Disconnection(KnowledgeResult):
-    source_id: Annotated[str, "a block"]
-    target_id: Annotated[str, "another block"]
-    action: Annotated[Literal["removed", "not_found", "guarded"], "the action taken"]
-    removed_relation: Annotated[str | None, "relation of the edge"]
-    removed_weight: Annotated[float | None, "weight of the edge"]
+    source_id: Annotated[str, "id of a block"]
+    target_id: Annotated[str, "id of the other block"]
+    action: Annotated[
+        Literal["removed", "not_found", "guarded"],
+        "removed, not_found, or guarded if the relation was different",
+    ]
+    removed_relation: Annotated[str | None, "relation of the removed edge"]
+    removed_weight: Annotated[float | None, "weight of the removed edge"]
 
 
 @result
 class OtherBlock:
-    id: Annotated[str, "the block"]
-    content: Annotated[str, "beginning of its text; empty if it was forgotten"]
-    status: Annotated[str, "active, inbox, or archived"]
+    id: Annotated[str, "id of the block"]
+    content: Annotated[str, "beginning of the block's text; empty if the block was forgotten"]
+    status: Annotated[str, "state of the block: active, inbox or archived"]
 
 
 @result
 class BlockEdge:
-    block: Annotated[OtherBlock, "the block at the other end"]
-    relation: Annotated[str, "the relation"]
-    weight: Annotated[float, "weight, 0 to 1"]
-    origin: Annotated[str, "origin: similarity, outcome or agent"]
-    reinforcements: Annotated[int, "how often both blocks were shown together"]
-    note: Annotated[str, "note on why they are related"]
+    block: Annotated[OtherBlock, "block at the other end of the edge"]
+    relation: Annotated[str, "relation of the edge"]
+    weight: Annotated[float, "weight of the edge, 0 to 1"]
+    origin: Annotated[str, "what created the edge: similarity, outcome or agent"]
+    reinforcements: Annotated[int, "how often the edge was reinforced"]
+    note: Annotated[str, "note on why the blocks are related"]
 
 
 @result
 class BlockConflict:
-    block: Annotated[OtherBlock, "the block that contradicts this one, or says nearly the same"]
+    block: Annotated[
+        OtherBlock, "the other block, which contradicts this block or says nearly the same"
+    ]
     kind: Annotated[Literal["contradiction", "near_duplicate"], "kind of conflict"]
-    score: Annotated[float, "confidence of this finding, 0 to 1"]
-    found_at: Annotated[str, "time of this finding"]
+    score: Annotated[
+        float, "confidence in the contradiction, or similarity of near-duplicates, 0 to 1"
+    ]
+    found_at: Annotated[str, "time when the conflict was found"]
 
 
 @result
 class BlockDetails:
-    id: Annotated[str, "the block"]
-    content: Annotated[str, "its text; empty if it was forgotten"]
-    cue: Annotated[str, "cue: the situation in which to recall it"]
-    category: Annotated[str, "its category"]
-    tags: Annotated[list[str], "its tags"]
-    tier: Annotated[DecayTier, "tier: how long it lasts"]
+    id: Annotated[str, "id of the block"]
+    content: Annotated[str, "text of the block; empty if the block was forgotten"]
+    cue: Annotated[str, "the situation in which to recall the block"]
+    category: Annotated[str, "category of the block"]
+    tags: Annotated[list[str], "tags of the block"]
+    tier: Annotated[DecayTier, "how slowly the block fades"]
     status: Annotated[
-        Literal["inbox", "active", "archived"], "status; archived blocks are not recalled"
+        Literal["inbox", "active", "archived"],
+        "status of the block; archived blocks are not recalled",
     ]
     archive_reason: Annotated[
-        Literal["decayed", "superseded", "forgotten"] | None, "reason for archiving"
+        Literal["decayed", "superseded", "forgotten"] | None, "reason why the block was archived"
     ]
-    superseded_by: Annotated[OtherBlock | None, "block that replaced it"]
-    supersedes: Annotated[list[OtherBlock], "blocks that it replaced"]
-    created_at: Annotated[str, "time when it was remembered"]
-    scored_by: Annotated[str, "judge: rules, or a model; empty if not judged yet"]
+    superseded_by: Annotated[OtherBlock | None, "block that replaced this one"]
+    supersedes: Annotated[list[OtherBlock], "blocks that this one replaced"]
+    created_at: Annotated[str, "time when the block was remembered"]
+    scored_by: Annotated[
+        str, "what judged the block: rules, or the name of a model; empty if not judged yet"
+    ]
     alignment: Annotated[
-        float | None, "alignment with the agent's identity, 0 to 1; null if not judged"
+        float | None, "how well the block fits the agent's identity, 0 to 1; null if not judged"
     ]
-    confidence: Annotated[float, "confidence: alpha / (alpha + beta)"]
-    alpha: Annotated[float, "alpha: evidence for it"]
-    beta: Annotated[float, "beta: evidence against it"]
-    evidence: Annotated[float, "total weight of the outcomes recorded for it"]
-    outcomes: Annotated[list[BlockOutcome], "recorded outcomes, newest first, at most 50"]
-    reinforcement_count: Annotated[int, "number of uses"]
+    confidence: Annotated[float, "confidence that the block is helpful: alpha / (alpha + beta)"]
+    alpha: Annotated[
+        float,
+        "weight of the evidence that the block is helpful: an initial value, plus weight x"
+        " signal of each outcome",
+    ]
+    beta: Annotated[
+        float,
+        "weight of the evidence against it: an initial value, plus weight x (1 - signal) of"
+        " each outcome",
+    ]
+    evidence: Annotated[float, "total weight of the outcomes recorded for the block"]
+    outcomes: Annotated[
+        list[BlockOutcome], "outcomes recorded for the block, newest first, at most 50"
+    ]
+    reinforcement_count: Annotated[int, "number of uses of the block"]
     decay_per_h: Annotated[
-        float, "decay rate lambda per active hour: exp(-lambda h) remains after h hours without use"
+        float,
+        "rate lambda at which the block fades: after h active hours without use,"
+        " exp(-lambda h) of it remains",
     ]
-    reinforced_h: Annotated[float, "time of the last use, on the clock of active hours"]
-    now_h: Annotated[float, "current time on that clock"]
-    left: Annotated[float, "the part that has not faded, 0 to 1"]
+    reinforced_h: Annotated[float, "time when the block was last used, in active hours"]
+    now_h: Annotated[float, "current number of active hours, which count only during sessions"]
+    left: Annotated[float, "1 right after the block was used, falling to 0 as it fades"]
     faded_h: Annotated[
-        float, "time at which it will have faded enough to be archived, on the same clock"
+        float,
+        "value of now_h at which the block will have faded enough to be archived",
     ]
-    degree: Annotated[float, "total weight of its edges"]
-    edges: Annotated[list[BlockEdge], "its edges, strongest first, at most 50"]
-    conflicts: Annotated[list[BlockConflict], "its conflicts, surest first"]
+    degree: Annotated[float, "total weight of the block's edges"]
+    edges: Annotated[list[BlockEdge], "edges of the block, strongest first, at most 50"]
+    conflicts: Annotated[
+        list[BlockConflict], "contradictions and near-duplicates of the block, most certain first"
+    ]

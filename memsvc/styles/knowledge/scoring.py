@@ -39,9 +39,11 @@ class ScoreWeights:
 
     def __post_init__(self) -> None:
         if any(weight < 0 for weight in self.all):
-            raise ValueError("a weight must not be negative")
+            raise ValueError("the weight of a score component must not be negative")
         if abs(sum(self.all) - 1) > WEIGHT_ERROR_MAX:
-            raise ValueError(f"the weights must add up to 1, not to {sum(self.all):.6f}")
+            raise ValueError(
+                f"the weights of the score components must add up to 1, not to {sum(self.all):.6f}"
+            )
 
     @property
     def all(self) -> tuple[float, ...]:
@@ -52,7 +54,10 @@ class ScoreWeights:
         """Return the weights without similarity: the other four rescaled to sum to 1."""
         rest = sum(self.all) - self.similarity
         if rest == 0:
-            raise ValueError("only similarity has a weight")
+            raise ValueError(
+                "without a question, blocks cannot be scored if similarity is the only"
+                " score component with a weight"
+            )
         return ScoreWeights(0.0, *(weight / rest for weight in self.all[1:]))
 
 

@@ -111,29 +111,29 @@ class MemoryExtraction:
         self,
         scope: Scope,
         user_id: UserId,
-        messages: Annotated[list[MemoryMessage], "the conversation, oldest first"],
+        messages: Annotated[list[MemoryMessage], "messages of the conversation, oldest first"],
         metadata: Annotated[
             CheckedMetadata,
             Field(default_factory=dict),
-            "stored with new memories, such as session_id and source",
+            "metadata of the new memories, such as session_id and source",
         ],
         *,
-        agent_id: Annotated[AgentId, "stored in the metadata"] = None,
-        run_id: Annotated[AgentId, "stored in the metadata"] = None,
-        infer: Annotated[bool, "false: texts are stored unchanged"] = True,
+        agent_id: Annotated[AgentId, "agent id, stored in the metadata"] = None,
+        run_id: Annotated[AgentId, "run id, stored in the metadata"] = None,
+        infer: Annotated[bool, "if false, the messages are stored unchanged"] = True,
     ) -> AddedMemories:
         """Extract memories of a user from a conversation.
 
-        Changed ones are updated; ones no longer true are deleted."""
+        Updates memories that have changed and deletes those that are no longer true."""
         metadata = metadata | owners_of(agent_id, run_id)
         check_size(metadata, self.options)
         if len(messages) > self.options.messages_max:
-            raise invalid(f"messages are limited to {self.options.messages_max} items")
+            raise invalid(f"one call can have at most {self.options.messages_max} messages")
         if sum(len(item.content) for item in messages) > self.options.conversation_chars_max:
             raise payload_too_large(
                 "the messages of one call are limited to"
                 f" {self.options.conversation_chars_max} characters in total",
-                recovery="send them in several calls",
+                recovery="send the messages in several calls",
             )
         if not infer:
             return await self._add_texts(scope, user_id, messages, metadata)
@@ -144,7 +144,8 @@ class MemoryExtraction:
             return await self._add_by_model(scope, user_id, messages, metadata, deadline)
         except BudgetExhaustedError:
             log.info(
-                "memories are extracted by rules: the daily budget of model calls is used up",
+                "memories are extracted by rules, because the daily limit of model calls is"
+                " reached",
                 project=scope.project,
             )
             return await self._add_by_rules(scope, user_id, messages, metadata)
@@ -206,9 +207,9 @@ class MemoryExtraction:
         texts = [text for text in (" ".join(one.split()) for one in spoken) if text]
         if not all(map(memory_changes.is_valid_memory, texts)):
             raise invalid(
-                f"a text stored unchanged is limited to {memory_changes.TEXT_BYTES_MAX}"
+                f"with infer=false, a message is limited to {memory_changes.TEXT_BYTES_MAX}"
                 " bytes and must not look like a password or key",
-                recovery="shorten it, or omit infer",
+                recovery="shorten the message, or omit infer so that facts are extracted from it",
             )
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
@@ -254,7 +255,9 @@ class MemoryExtraction:
             )
             if outcome is not None:
                 return outcome
-        raise AssertionError("the last attempt always applies")
+        raise AssertionError(
+            "the changes were not applied in the last attempt, which must always apply them"
+        )
 
     async def _extract(
         self, scope: Scope, messages: Sequence[MemoryMessage], deadline: float
@@ -395,7 +398,7 @@ def _added(changes: Sequence[MemoryChange], unplaced: Sequence[str] = ()) -> Add
 
 
 def _unavailable(what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
-    log.warning("memories were not added", reason=why)
+    log.warning("a model could not extract or compare facts, so no memories were added", reason=why)
     return unavailable(f"{what}: {why}", retry_after_s=retry_after_s)
 
 

@@ -38,14 +38,14 @@ class MemoryMessage(BaseModel):
 
     role: Annotated[
         str,
-        Field(max_length=32, description="who speaks: user, assistant or system"),
+        Field(max_length=32, description="role of the speaker: user, assistant or system"),
         AfterValidator(lambda value: value.strip().lower()),
     ]
     content: Annotated[
         str,
         WithJsonSchema(
             {
-                "description": "a text, or parts with a text each",
+                "description": "text of the message, or parts that each contain text",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": _OBJECT}],
             }
         ),
@@ -101,7 +101,7 @@ def checked_text(value: str) -> str:
     """Return the text of a memory with single spaces; ValueError for a blank one."""
     text = " ".join(value.split())
     if not text or "\x00" in text:
-        raise ValueError("must be a text that is not blank")
+        raise ValueError("must be a text that is not blank and contains no NUL characters")
     return text
 
 
@@ -114,7 +114,7 @@ UserId = Annotated[
     str,
     BeforeValidator(decimal, json_schema_input_type=str),
     AfterValidator(lambda value: check_identifier(value.strip(), "user_id")),
-    "whose memories",
+    "user id",
 ]
 AgentId = Annotated[
     str | None,
@@ -141,23 +141,25 @@ Query = Annotated[
     str,
     Field(max_length=QUERY_CHARS_MAX),
     AfterValidator(checked_query),
-    "question, or words to look for",
+    "a question, or words to search for",
 ]
 
 
 @result
 class UserMemory:
     id: Annotated[str, "the memory"]
-    memory: Annotated[str, "its text"]
-    user_id: Annotated[str, "its user"]
-    created_at: Annotated[datetime, "creation time"]
-    updated_at: Annotated[datetime, "time of the last change; created_at if unchanged"]
-    metadata: Annotated[Metadata, "metadata stored by the client"]
+    memory: Annotated[str, "text of the memory"]
+    user_id: Annotated[str, "user to whom the memory belongs"]
+    created_at: Annotated[datetime, "time when the memory was created"]
+    updated_at: Annotated[
+        datetime, "time of the last change; created_at if the memory is unchanged"
+    ]
+    metadata: Annotated[Metadata, "metadata that the client stored with the memory"]
 
 
 @result
 class FoundMemories:
-    results: Annotated[list[UserMemory], "the memories"]
+    results: Annotated[list[UserMemory], "memories of the user"]
 
 
 @result
@@ -171,20 +173,21 @@ class AddedMemory:
     __pydantic_config__ = ConfigDict()
 
     id: Annotated[str, "the memory"]
-    memory: Annotated[str, 'its text; "" if it was deleted']
+    memory: Annotated[str, 'text of the memory; "" if it was deleted']
     event: Annotated[Event, "the action"]
 
 
 @result
 class AddedMemories:
     results: Annotated[
-        list[AddedMemory], "changes in order; nothing for facts that were already known"
+        list[AddedMemory],
+        "changes in the order in which they were made; facts that were already known are omitted",
     ]
     message: Annotated[str, "number of added memories, in words"]
     unplaced: Annotated[
         list[str] | None,
         Field(exclude_if=lambda value: value is None),
-        "extracted facts that the model did not assign; they may be known already",
+        "extracted facts that the model ignored, perhaps because they were already known",
     ] = None
 
 
@@ -193,11 +196,11 @@ class MemoryStep:
     __pydantic_config__ = ConfigDict()
 
     event: Annotated[Event, "the action"]
-    memory: Annotated[str, 'text after the change; "" if it was deleted']
-    old_memory: Annotated[str | None, "text before the change"]
-    at: Annotated[datetime, "time"]
-    origin: Annotated[str, "origin of the text: rule, model or user"]
-    session_id: Annotated[str, 'session given in the metadata; otherwise ""']
+    memory: Annotated[str, 'text of the memory after the change; "" if it was deleted']
+    old_memory: Annotated[str | None, "text of the memory before the change"]
+    at: Annotated[datetime, "time of the change"]
+    origin: Annotated[str, "who wrote the text: rule, model or user"]
+    session_id: Annotated[str, 'session_id from the memory\'s metadata; "" if there is none']
 
 
 @result

@@ -289,7 +289,7 @@ class MemoryWriter:
                 and await memories.count_current(tx, user_index.index_id) + more > self.per_user_max
             ):
                 raise quota_exceeded(
-                    f"a user is limited to {self.per_user_max} memories",
+                    f"a user can have at most {self.per_user_max} memories",
                     recovery="delete some memories, or ask the operator to raise"
                     " memories.per_user_max",
                 )
@@ -339,6 +339,7 @@ class MemoryWriter:
         await tx.lock(index_lock(ALL_USERS))
         if await memories.users(tx, limit=self.users_max) >= self.users_max:
             raise quota_exceeded(
-                f"a project is limited to memories of {self.users_max} users",
-                recovery="purge former users, or ask the operator to raise memories.users_max",
+                f"a project can store memories of at most {self.users_max} users",
+                recovery="purge the memories of former users, or ask the operator to raise"
+                " memories.users_max",
             )

@@ -6,39 +6,66 @@ from memsvc.core.options import Options
 
 
 class MemoriesOptions(Options):
-    """Limits and defaults of search, listing and calls."""
+    """Limits of calls that store memories, and defaults for searching and hiding memories."""
 
     decay_days: float = Field(
         0,
         ge=0,
         le=36500,
-        description="days after which an unchanged memory is hidden (never deleted); 0: never."
-        " MEMORY_DECAY_DAYS is a short form; a project can override it",
+        description="number of days after which an unchanged memory is hidden, but not deleted; 0:"
+        " memories are never hidden. The environment variable MEMORY_DECAY_DAYS sets"
+        " the same value, and a project can override it",
     )
     search_limit: int = Field(
-        5, ge=1, le=1000, description="default number of memories in a search"
+        5, ge=1, le=1000, description="default maximum number of memories that a search returns"
     )
     deadline_s: float = Field(
         30.0,
         gt=0,
         le=600,
-        description="time limit of the model for one call, for both steps together",
+        description="time limit for a call that adds memories; it covers both steps of the model,"
+        " extracting facts and comparing them with existing memories. After it, the"
+        " call fails and stores nothing",
     )
-    max_output_tokens: int = Field(4096, ge=100, description="maximum tokens of each model answer")
+    max_output_tokens: int = Field(
+        4096, ge=100, description="maximum number of tokens in each answer of the model"
+    )
     compared_max: int = Field(
-        50, ge=1, le=1000, description="existing memories that the model compares new facts with"
+        50,
+        ge=1,
+        le=1000,
+        description="maximum number of existing memories with which the model compares new facts",
     )
     facts_max: int = Field(
-        50, ge=1, le=1000, description="maximum number of facts extracted from one conversation"
+        50,
+        ge=1,
+        le=1000,
+        description="maximum number of facts extracted from one conversation; further facts are"
+        " ignored",
     )
-    messages_max: int = Field(200, ge=1, description="maximum number of messages in one call")
+    messages_max: int = Field(
+        200, ge=1, description="maximum number of messages in one call; a call with more is refused"
+    )
     conversation_chars_max: int = Field(
-        100_000, ge=1, description="maximum characters of all messages in one call"
+        100_000,
+        ge=1,
+        description="maximum number of characters in all messages of one call together; a call with"
+        " more is refused",
     )
     metadata_bytes_max: int = Field(
-        8192, ge=2, description="maximum size of a memory's metadata, in bytes of JSON"
+        8192,
+        ge=2,
+        description="maximum size of a memory's metadata, in bytes of JSON; a call with more is"
+        " refused",
     )
-    per_user_max: int = Field(10_000, ge=1, description="maximum number of memories of a user")
+    per_user_max: int = Field(
+        10_000,
+        ge=1,
+        description="maximum number of memories of a user; a call that would exceed it is refused",
+    )
     users_max: int = Field(
-        100_000, ge=1, description="maximum number of users with memories in a project"
+        100_000,
+        ge=1,
+        description="maximum number of users with memories in a project; calls that add memories of"
+        " further users are refused",
     )

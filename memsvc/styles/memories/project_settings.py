@@ -57,9 +57,9 @@ class EffectiveSettings:
     """
 
     memoryEnabled: Annotated[bool, "whether clients should use memories"]  # noqa: N815
-    decayDays: Annotated[float, "days after which a memory is hidden; 0: never"]  # noqa: N815
+    decayDays: Annotated[float, "number of days after which a memory is hidden; 0: never"]  # noqa: N815
     searchLimit: Annotated[  # noqa: N815
-        int, "default number of memories in a search; 0: 100"
+        int, "default maximum number of search results; if it is 0, up to 100 are returned"
     ]
 
 
@@ -70,13 +70,13 @@ class SettingsChange:
 
 @result
 class ExtractionPrompt:
-    prompt: Annotated[str, "prompt that asks a model for the facts of a conversation"]
+    prompt: Annotated[str, "prompt that tells a model to extract facts from a conversation"]
     isCustom: Annotated[bool, "whether the project has its own prompt"]  # noqa: N815
 
 
 @result
 class DefaultPrompt:
-    prompt: Annotated[str, "default prompt, which applies to projects without their own"]
+    prompt: Annotated[str, "default prompt, for projects without their own"]
 
 
 @frozen
@@ -95,17 +95,15 @@ class ProjectSettings:
             own.get("searchLimit", self.options.search_limit),
         )
 
-    @memory_tool(
-        "memories_get_settings", title="Read the settings of memories", needs=Permission.READ
-    )
+    @memory_tool("memories_get_settings", title="Read memory settings", needs=Permission.READ)
     async def effective(self, scope: Scope) -> EffectiveSettings:
-        """Read a project's settings: whether to use memories, decay, search limit."""
+        """Read a project's memory settings, such as the search limit."""
         async with self.database.begin_read(scope) as tx:
             return await self.read(tx)
 
     @memory_tool(
         "memories_put_settings",
-        title="Change the settings of memories",
+        title="Change memory settings",
         needs=Permission.WRITE,
         idempotent=True,
     )
@@ -118,10 +116,10 @@ class ProjectSettings:
         decayDays: Annotated[  # noqa: N803
             float | None,
             Field(ge=0, le=36500),
-            "days after which a memory is hidden; 0: never",
+            "number of days after which a memory is hidden; 0: never",
         ] = None,
         searchLimit: Annotated[  # noqa: N803
-            SearchLimit, "default number of search results"
+            SearchLimit, "default maximum number of search results"
         ] = None,
     ) -> SettingsChange:
         """Set a project's settings; omitted ones return to the server's defaults."""
@@ -138,7 +136,7 @@ class ProjectSettings:
 
     @memory_tool("memories_get_prompt", title="Read the extraction prompt", needs=Permission.READ)
     async def prompt(self, scope: Scope) -> ExtractionPrompt:
-        """Read the prompt that asks a model for the facts of a conversation."""
+        """Read the prompt with which a model extracts facts from a conversation."""
         async with self.database.begin_read(scope) as tx:
             custom = (await memories.read_settings(tx)).prompt
         return ExtractionPrompt(custom or EXTRACTION, custom is not None)
@@ -155,13 +153,14 @@ class ProjectSettings:
         prompt: Annotated[
             str,
             Field(max_length=20_000),
-            "the prompt; {conversation} is replaced by the messages",
+            "the prompt, in which {conversation} stands for the messages",
         ],
     ) -> SettingsChange:
-        """Set the prompt that asks a model for the facts of a conversation."""
+        """Set the prompt with which a model extracts facts from a conversation."""
         if prompt.count(CONVERSATION) != 1:
             raise invalid(
-                f"prompt must contain {CONVERSATION} once, where the conversation is inserted"
+                f"prompt must contain {CONVERSATION} exactly once, where the conversation is"
+                " to be inserted"
             )
         if "\x00" in prompt:
             raise invalid("prompt must not contain NUL characters")

@@ -160,10 +160,10 @@ class UserMemories:
         query: Query,
         limit: Annotated[
             SearchLimit,
-            "maximum number; default: the project's searchLimit (5), 0: 100",
+            "maximum number of memories; 0 allows 100; default: the project's searchLimit (5)",
         ] = None,
-        agent_id: Annotated[AgentId, "only its memories"] = None,
-        run_id: Annotated[AgentId, "only its memories"] = None,
+        agent_id: Annotated[AgentId, "only memories of this agent"] = None,
+        run_id: Annotated[AgentId, "only memories of this run"] = None,
     ) -> FoundMemories:
         """Search a user's memories, best first."""
         embedding = await embed_query(self.index_search.embedding, query)
@@ -186,10 +186,10 @@ class UserMemories:
         limit: Annotated[
             int,
             Field(ge=0, le=LIST_LIMIT_MAX),
-            "maximum number; 0: 100",
+            "maximum number of memories; 0 uses the default, 100",
         ] = LIST_LIMIT,
-        agent_id: Annotated[AgentId, "only its memories"] = None,
-        run_id: Annotated[AgentId, "only its memories"] = None,
+        agent_id: Annotated[AgentId, "only memories of this agent"] = None,
+        run_id: Annotated[AgentId, "only memories of this run"] = None,
     ) -> FoundMemories:
         """List a user's memories, newest first."""
         async with self.database.begin_read(scope) as tx:
@@ -220,13 +220,18 @@ class UserMemories:
         user_id: UserId,
         memory_id: MemoryId,
         memory: MemoryText,
-        metadata: Annotated[CheckedMetadata | None, "new metadata; default: unchanged"] = None,
+        metadata: Annotated[
+            CheckedMetadata | None, "new metadata; omit to keep the current metadata"
+        ] = None,
     ) -> UserMemory:
-        """Change one memory of a user. Its history keeps the earlier text."""
+        """Change one memory of a user. The earlier text is kept in its history."""
         check_size(metadata, self.options)
         now, user_index = self.clock.now(), index_for(user_id)
         if is_secret(memory, memory):
-            raise invalid("memory looks like a password, key or number that must not be stored")
+            raise invalid(
+                "memory looks like a secret, such as a password, key or card number, and"
+                " secrets are not stored"
+            )
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             old = await _find(tx, user_index, memory_id)
             evidence = evidence_of(
@@ -250,7 +255,7 @@ class UserMemories:
 
     @deletion_tool("memories_delete", title="Delete a memory")
     async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
-        """Delete one memory of a user. Its history keeps the text."""
+        """Delete one memory of a user. The text is kept in its history."""
         now, user_index = self.clock.now(), index_for(user_id)
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]

@@ -120,7 +120,7 @@ class TreeUpdate:
         removed = list(self._removed(descendants))
         if self._links.keys() & set(removed):
             raise invalid_content(
-                "Error: content: a document with a new text would be removed",
+                "Error: content: the call would remove a document whose text it has just written",
             )
         self._check_depth(descendants, depth_max)
         made = {one: initial(one) for one in created}

@@ -212,35 +212,43 @@ PREVIEW_CHARS: Final = 120
 _CYCLE_MESSAGE: Final = (
     "Error: parent: cross-tree reference not allowed - circular reference detected"
 )
-ExpectedVersion = Annotated[Version | None, "write only at this version"]
+ExpectedVersion = Annotated[Version | None, "write only if the document is at this version"]
 writing_tool = partial(notebook_tool, needs=Permission.WRITE, text_member="text")
 
 
 @result
 class DocumentWrite:
-    text: Annotated[str, "Succeeded, and one line for each created or removed document"]
-    id: Annotated[str, "the document"]
-    created: Annotated[Sequence[str], "created documents, which are linked now"]
-    removed: Annotated[Sequence[str], "removed documents, which are no longer linked"]
+    text: Annotated[
+        str,
+        "the word Succeeded; if documents were created or removed, further lines list their ids",
+    ]
+    id: Annotated[str, "id of the document"]
+    created: Annotated[Sequence[str], "ids of the created documents, to which a link was added"]
+    removed: Annotated[
+        Sequence[str], "ids of the documents that were removed, because no link to them is left"
+    ]
     version: Annotated[str, "version of the document after the call"]
-    note: Annotated[str | None, "warning if the document is very long or texts are lost"] = None
+    note: Annotated[
+        str | None,
+        "warning that the document is very long or that texts of restored documents are lost",
+    ] = None
 
 
 @result
 class DocumentPart:
     id: Annotated[str, "id of the new document"]
-    size_bytes: Annotated[int, "size in bytes"]
-    beginning: Annotated[str, "its first characters"]
+    size_bytes: Annotated[int, "size of the document in bytes"]
+    beginning: Annotated[str, "beginning of the new document's text"]
 
 
 @result
 class DocumentSplit:
     text: Annotated[str, "the result or the preview, in words"]
-    id: Annotated[str, "the document"]
-    applied: Annotated[bool, "whether it was split"]
-    content: Annotated[str, "the remaining text of the document, with links to the parts"]
+    id: Annotated[str, "id of the document"]
+    applied: Annotated[bool, "whether the document was split"]
+    content: Annotated[str, "text that remains in the document, with links to the new documents"]
     parts: Annotated[list[DocumentPart], "new documents, one for each part"]
-    created: Annotated[Sequence[str], "created documents"]
+    created: Annotated[Sequence[str], "ids of the created documents"]
     version: Annotated[str | None, "version of the document after the split"] = None
 
 
@@ -279,16 +287,16 @@ class NotebookDocuments:
         scope: Scope,
         *,
         id_: DocumentId = ROOT,
-        content: Annotated[str, "its full new text, in Markdown"],
+        content: Annotated[str, "full new text of the document, in Markdown"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Replace the text of a document of the notebook.
+        """Replace the text of a document of the notebook, by default of the root.
 
-        Default: the root, which should hold what matters most. The document must exist; only [[id]]
-        in another document's text creates one. Each is linked by exactly one other, without cycles.
-        One that nothing links any more is removed with all below it; restore_document, with the
-        version that linked it, brings them back. Split out only topics that are too large; keep the
-        tree shallow."""
+        Keep what matters most in the root. The document must exist; writing [[id]] in another
+        document's text creates one. Each has exactly one parent that links to it, without cycles. A
+        document to which no link is left is removed with all below it; restore_document, with the
+        version that linked to it, brings them back. Split out only topics that are too large; keep
+        the tree shallow."""
         document = checked_id(id_)
         self.writer.check_size(content)
         async with self.writer.begin_write(scope) as tx:
@@ -303,7 +311,7 @@ class NotebookDocuments:
         *,
         id_: DocumentId = ROOT,
         old_text: Annotated[str, Field(min_length=1), "the text to replace"],
-        new_text: Annotated[str, "its replacement"],
+        new_text: Annotated[str, "replacement text"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
         """Replace a text that occurs exactly once in a document of the notebook.
@@ -316,11 +324,11 @@ class NotebookDocuments:
             count = _count_matches(text, old_text)
             if count != 1:
                 raise invalid(
-                    "Error: old_text: must occur exactly once in the document, and occurs"
+                    "Error: old_text: must occur exactly once in the document, but occurs"
                     f" {count} times",
                     recovery="read the document, and include more of the surrounding text"
                     if count
-                    else "read the document",
+                    else "read the document to get its exact text",
                     details={"id": document, "count": count},
                 )
             content = text.replace(old_text, new_text)
@@ -335,15 +343,15 @@ class NotebookDocuments:
     async def move(
         self,
         scope: Scope,
-        id_: Annotated[str, "the document"],
-        parent: Annotated[str | None, "its new parent"] = None,
+        id_: Annotated[str, "id of the document"],
+        parent: Annotated[str | None, "id of the new parent"] = None,
         old_parent_content: Annotated[
-            str | None, "new text of the old parent; default: without the link"
+            str | None, "new text of the old parent; by default, only the link is removed"
         ] = None,
         new_parent_content: Annotated[
-            str | None, "new text of the new parent; default: with the link added"
+            str | None, "new text of the new parent; by default, only the link is added"
         ] = None,
-        new_id: Annotated[str | None, "its new id"] = None,
+        new_id: Annotated[str | None, "new id of the document"] = None,
     ) -> DocumentWrite:
         """Move a document, with all below it, to another parent, rename it, or both.
 
@@ -355,7 +363,9 @@ class NotebookDocuments:
             raise invalid("Error: parent: is missing", recovery="pass parent, new_id or both")
         new = document if new_id is None else document_id(new_id)
         if new is None:
-            raise invalid("Error: new_id: is not a document id", details={"id": str(new_id)[:128]})
+            raise invalid(
+                "Error: new_id: is not a valid document id", details={"id": str(new_id)[:128]}
+            )
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document)
             if new != document:
@@ -386,9 +396,11 @@ class NotebookDocuments:
         if new_content is None:
             new_content = with_link(await _text(tx, files_by_id[new_parent]), document)
         if document in links(old_content):
-            raise invalid_content("Error: old_parent_content: must not link the document")
+            raise invalid_content(
+                "Error: old_parent_content: must not contain a link to the document"
+            )
         if document not in links(new_content):
-            raise invalid_content("Error: new_parent_content: must link the document")
+            raise invalid_content("Error: new_parent_content: must contain a link to the document")
         texts = {old: old_content, new_parent: new_content}
         for one, text in texts.items():
             await _check_links(tx, text, files_by_id[one])
@@ -399,7 +411,7 @@ class NotebookDocuments:
         self,
         scope: Scope,
         id_: DocumentId = ROOT,
-        apply: Annotated[bool, "split it now"] = False,
+        apply: Annotated[bool, "split the document now"] = False,
     ) -> DocumentSplit:
         """Preview how a document of the notebook would be split at headings, or split it."""
         document = checked_id(id_)
@@ -424,13 +436,13 @@ class NotebookDocuments:
         scope: Scope,
         *,
         id_: DocumentId = ROOT,
-        version: Annotated[Version, "the version, from document_history"],
+        version: Annotated[Version, "a version from document_history"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
         """Restore a document of the notebook to a version of document_history.
 
-        Removed documents that it linked are restored with it, as they were then. To restore a
-        removed document alone, link it again first."""
+        Removed documents to which it linked are restored with it, as they were then. To restore a
+        removed document alone, link to it again first."""
         document = checked_id(id_)
         async with self.writer.begin_write(scope, long_running=True) as tx:
             file = await self.writer.find(tx, document, expected_version)
@@ -442,7 +454,7 @@ class NotebookDocuments:
             empty = [one for one in changed.created if one not in texts]
             if not empty:
                 return written
-            note = "the texts of these documents are no longer kept: " + ", ".join(empty)
+            note = "the texts of these documents are no longer available: " + ", ".join(empty)
             return replace(written, text=f"{written.text}\nNote: {note}", note=note)
 
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
@@ -471,7 +483,7 @@ class NotebookDocuments:
         """
         for name, text in texts.items():
             if document_id(name) != name:
-                raise invalid("Error: id: is not a document id", details={"id": name[:128]})
+                raise invalid("Error: id: is not a valid document id", details={"id": name[:128]})
             self.writer.check_size(text)
         if ROOT not in texts:
             raise invalid("Error: root: not found", recovery="create the root document, root.md")
@@ -552,8 +564,9 @@ def _taken_out(text: str, document: str) -> str:
     left = without_links(text, {document})
     if links(left) != tuple(link for link in links(text) if link != document):
         raise invalid_content(
-            "Error: id: its link cannot be removed from the old parent automatically",
-            recovery="pass old_parent_content",
+            "Error: id: the link to the document cannot be removed from the old parent"
+            " automatically",
+            recovery="pass the new text of the old parent in old_parent_content",
         )
     return left
 
@@ -566,9 +579,10 @@ async def _check_links(tx: Tx, text: str, file: File) -> None:
     added = next((link for link in found if link not in present), None)
     if added is not None:
         raise invalid_content(
-            f"Error: content: a link is limited to {IDENTIFIER_BYTES_MAX} bytes, and one has"
-            f" {len(added.encode(errors='replace'))}",
-            recovery="shorten it; to write brackets that are not a link, put a space inside them",
+            f"Error: content: the id in a link is limited to {IDENTIFIER_BYTES_MAX} bytes,"
+            f" but one has {len(added.encode(errors='replace'))} bytes",
+            recovery="shorten the id in the link; to write brackets that are not a link, put a"
+            " space inside them",
             details={"link": added[:IDENTIFIER_BYTES_MAX]},
         )
 

@@ -106,11 +106,11 @@ HISTORY_LIMIT_MAX: Final = 200
 
 @result
 class NotebookDocument:
-    id: Annotated[str, "the document"]
-    text: Annotated[str, "its full text, in Markdown"]
+    id: Annotated[str, "id of the document"]
+    text: Annotated[str, "full text of the document, in Markdown"]
     version: Annotated[
         str | None,
-        "expected_version of the tools that write; null if the notebook was never written",
+        "version to pass as expected_version when writing; null if the notebook was never written",
     ]
 
 
@@ -118,16 +118,17 @@ class NotebookDocument:
 class NotebookTreeText:
     text: Annotated[
         str,
-        "the tree in YAML: a document is a string, or a key above the documents below it",
+        "tree of document ids in YAML: a document is a string or, if it has documents below"
+        " it, a key",
     ]
     documents: Annotated[int, "number of documents"]
 
 
 @result
 class DocumentVersion:
-    version: Annotated[str, "version, for read_document and restore_document"]
-    size_bytes: Annotated[int, "size in bytes"]
-    created_at: Annotated[datetime, "time when it was written"]
+    version: Annotated[str, "version of the document, for read_document and restore_document"]
+    size_bytes: Annotated[int, "size of the version in bytes"]
+    created_at: Annotated[datetime, "time when the version was written"]
 
 
 @result
@@ -140,10 +141,10 @@ class DocumentHistory:
 
 @result
 class FoundPassage:
-    id: Annotated[str, "the document"]
-    text: Annotated[str, "the passage"]
-    start_bytes: Annotated[int, "where it begins in the document"]
-    end_bytes: Annotated[int, "where it ends"]
+    id: Annotated[str, "id of the document"]
+    text: Annotated[str, "text of the passage"]
+    start_bytes: Annotated[int, "byte offset in the document at which the passage begins"]
+    end_bytes: Annotated[int, "byte offset at which the passage ends"]
     score: Annotated[float, "relevance; higher is better"]
 
 
@@ -169,11 +170,11 @@ class NotebookReader:
         self,
         scope: Scope,
         id_: DocumentId = ROOT,
-        version: Annotated[Version | None, "read this version, from document_history"] = None,
+        version: Annotated[Version | None, "version to read, from document_history"] = None,
     ) -> NotebookDocument:
-        """Read a Markdown document of the notebook.
+        """Read a Markdown document of the notebook, by default the root.
 
-        Default: the root; always read it first. [[id]] in a text links the document id below it."""
+        Always read the root first. [[id]] in a text is a link to the document id below it."""
         document = checked_id(id_)
         async with self.writer.database.begin_read(scope) as tx:
             if version is not None:
@@ -210,7 +211,7 @@ class NotebookReader:
     async def search(
         self,
         scope: Scope,
-        query: Annotated[str, "words, or a question"],
+        query: Annotated[str, "words to search for, or a question"],
         limit: Annotated[int | None, Field(ge=1, le=100), "maximum number of passages"] = None,
     ) -> FoundPassages:
         """Find passages in the notebook's documents by words or by a question."""
@@ -315,5 +316,5 @@ async def _past_state(tx: Tx, document: str, version: str) -> versions.FileState
 def _no_version(argument: str) -> MemsvcError:
     return not_found(
         f"Error: {argument}: not found",
-        recovery="list the versions that are kept with document_history",
+        recovery="list the available versions with document_history",
     )

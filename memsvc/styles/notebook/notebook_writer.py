@@ -58,7 +58,7 @@ CHUNKS_PER_STEP: Final = 128
 DOCUMENTS_PER_STEP: Final = 250
 _CHANGED: Final = "Error: expected_version: the document has changed; read it again before writing"
 
-DocumentId = Annotated[str, "the document; root is the main one"]
+DocumentId = Annotated[str, "id of the document; root is the id of the main document"]
 notebook_tool = partial(
     tool,
     toolset="notebook",
@@ -108,8 +108,8 @@ class NotebookWriter:
         if path not in found:
             raise missing_document(
                 document,
-                recovery="add [[id]] to the text of its parent document; if the document was"
-                " removed, use restore_document with the version that linked it",
+                recovery="to create the document, add [[id]] to the text of its parent; if it"
+                " was removed, use restore_document with the version that linked to it",
             )
         if expected_version is not None and found[path].version != expected_version:
             raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
@@ -125,8 +125,8 @@ class NotebookWriter:
         if len(content) > self.options.document_bytes_max:
             raise payload_too_large(
                 f"Error: content: a document is limited to {self.options.document_bytes_max} bytes",
-                recovery="move parts of it to separate documents, and put a [[link]] in place of"
-                " each",
+                recovery="move parts of the document to separate documents, and put a [[link]]"
+                " in place of each part",
             )
         return content
 
@@ -200,7 +200,9 @@ class NotebookWriter:
         linked = dict(zip(texts, await map_in_thread(list(texts.values()), links), strict=True))
         known, parents = await document_tree.with_ancestors(tx, INDEX_NAME, linked)
         for document in known.keys() - existing:
-            raise already_exists("Error: id: already exists", details={"id": document})
+            raise already_exists(
+                "Error: id: a document with this id already exists", details={"id": document}
+            )
         before = {child for node in known.values() for child in node.children}
         added = {link for targets in linked.values() for link in targets} - before - known.keys()
         found = await document_tree.find(tx, INDEX_NAME, added) if added else {}
@@ -225,7 +227,8 @@ class NotebookWriter:
         if documents_ > self.options.documents_max:
             raise quota_exceeded(
                 f"Error: content: a notebook is limited to {self.options.documents_max} documents",
-                recovery="remove links to documents that are no longer needed",
+                recovery="remove documents that are no longer needed, by deleting the links to"
+                " them",
             )
 
     async def _write(

@@ -7,31 +7,44 @@ from memsvc.styles.notebook.links import ROOT, links
 
 
 class NotebookOptions(Options):
-    """Limits of notebooks. Each project has one."""
+    """Limits of the notebook, a tree of Markdown documents that each project has."""
 
-    root_template: str = Field("# Notes\n", description="initial text of the root document")
+    root_template: str = Field(
+        "# Notes\n", description="initial text of the root document of a new notebook"
+    )
     depth_max: int = Field(
-        32, ge=1, le=1000, description="maximum levels of documents below the root"
+        32,
+        ge=1,
+        le=1000,
+        description="maximum number of levels of documents below the root; a call that would exceed"
+        " it is refused",
     )
     documents_max: int = Field(
-        20_000, ge=1, le=1_000_000, description="maximum number of documents in a notebook"
+        20_000,
+        ge=1,
+        le=1_000_000,
+        description="maximum number of documents in a notebook; a call that would exceed it is"
+        " refused",
     )
     document_bytes_max: int = Field(
-        1_000_000, ge=1, le=10_000_000, description="maximum size of a document, in bytes"
+        1_000_000,
+        ge=1,
+        le=10_000_000,
+        description="maximum size of a document, in bytes; a larger text is refused",
     )
     oversized_bytes: int = Field(
         16_000,
         ge=100,
         le=10_000_000,
-        description="size in bytes above which the answer suggests splitting a document",
+        description="size of a document in bytes above which the tools suggest splitting it",
     )
     search_limit: int = Field(
-        10, ge=1, le=100, description="default number of passages in a search"
+        10, ge=1, le=100, description="default maximum number of passages that a search returns"
     )
 
     @field_validator("root_template")
     @classmethod
     def _tree(cls, value: str) -> str:
         if ROOT in links(value):
-            raise ValueError("the root document must not link itself")
+            raise ValueError("the template must not contain a link to the root document itself")
         return value

@@ -73,7 +73,7 @@ def check_limit(current_tokens: int, max_input_tok: int) -> None:
     """Raise INVALID_ARGUMENT, with the excess, when the fixed input is over the limit."""
     if current_tokens > max_input_tok:
         raise invalid(
-            f"the current input has {current_tokens} tokens,"
+            f"the current input has {current_tokens} tokens, which is"
             f" {current_tokens - max_input_tok} more than max_input_tok ({max_input_tok})",
             recovery="send a shorter input or raise max_input_tok",
         )

@@ -45,13 +45,15 @@ def split_conversation(items: Sequence[TurnItem], start: int, count: int) -> Con
     return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
 
 
-def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversation:
+async def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversation:
     """Return the current input and what comes before it, in whichever form they were given."""
-    items = items_of(args.conversation_items, "conversation_items", options)
+    items = await items_of(args.conversation_items, "conversation_items", options)
     if items:
         conversation = split_conversation(items, args.current_input_start, args.current_input_count)
         if not conversation.current:
-            raise invalid("current_input_start leaves no current input in conversation_items")
+            raise invalid(
+                "with this current_input_start, conversation_items contains no current input"
+            )
         return conversation
     values = args.current_input
     if isinstance(values, str):
@@ -64,7 +66,7 @@ def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversa
         values = [user_message(args.current_input_text)]
     if not values:
         raise invalid("current_input is required when conversation_items is empty")
-    return Conversation([], items_of(values, "current_input", options))
+    return Conversation([], await items_of(values, "current_input", options))
 
 
 def delta(

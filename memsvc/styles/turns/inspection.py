@@ -17,6 +17,7 @@ from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import Job
@@ -24,7 +25,7 @@ from memsvc.store import conversation, recalls
 from memsvc.store.batch_writer import BatchWriter
 from memsvc.store.conversation import ListedSession
 from memsvc.store.database import Database
-from memsvc.store.recalls import EntryPlace, PlaceContent, RecallPosition, RecallRecord
+from memsvc.store.recalls import PlaceContent, RecallPosition, RecallRecord
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
@@ -177,18 +178,18 @@ class SessionList:
 @result
 class ListedTurnItem:
     event_id: Annotated[
-        str, "id of the item, as in the session's event files and the evidence of facts"
+        str, "id of the item, as in the session's event files and in the evidence of facts"
     ]
-    turn_id: Annotated[str, "the turn"]
-    said_at: Annotated[datetime, "time when it was said"]
-    role: Annotated[str, "role: user, assistant, tool and so on"]
-    speaker: Annotated[str, "name of the speaker, if given"]
-    text: Annotated[str, "its text, at most 4,000 characters"]
+    turn_id: Annotated[str, "id of the turn"]
+    said_at: Annotated[datetime, "time of the message or tool call"]
+    role: Annotated[str, "role of the item: user, assistant, tool and so on"]
+    speaker: Annotated[str, "name of the speaker, if known"]
+    text: Annotated[str, "text of the item, at most 4,000 characters"]
     cut: Annotated[bool, "whether the text was cut"]
-    tokens: Annotated[int, "tokens that it takes in a prompt"]
+    tokens: Annotated[int, "number of tokens that the item takes in a prompt"]
     item: Annotated[
         dict[str, Any] | None,
-        "the item as stored; null if it is archived or over 32 KB",
+        "the item as it was stored; null if it is archived or larger than 32 KB",
     ]
 
 
@@ -196,52 +197,63 @@ class ListedTurnItem:
 class TurnItemList:
     items: Annotated[
         list[ListedTurnItem],
-        "items, latest first, without forgotten ones",
+        "items, latest first; forgotten items are omitted",
     ]
     next_cursor: Next = None
 
 
 @result
 class RecallCandidate:
-    kind: Annotated[str, "turn, fact, insight, or chunk for a passage of a file, board or document"]
+    kind: Annotated[
+        str,
+        "kind of candidate: turn, fact, insight, or chunk (a passage of a file,"
+        " whiteboard or document)",
+    ]
     ref: Annotated[str, "id of the event, insight or passage, or record_id of the fact"]
-    session_id: Annotated[str, "its session"]
-    turn_id: Annotated[str | None, "its turn; for a fact, the turn in which it was said"]
-    fact_id: Annotated[str | None, "for a fact, the id of what it is about"]
-    shown: Annotated[bool, "whether it was in the prompt"]
-    reason: Annotated[str | None, "reason why it was not in the prompt"]
-    score: Annotated[float, "score by which it was ranked"]
-    parts: Annotated[dict[str, float], "parts of the score"]
+    session_id: Annotated[str, "session of the recall candidate"]
+    turn_id: Annotated[
+        str | None, "turn of the recall candidate; for a fact, the turn in which it was stated"
+    ]
+    fact_id: Annotated[str | None, "for a fact, its fact_id"]
+    shown: Annotated[bool, "whether the recall candidate was in the prompt"]
+    reason: Annotated[str | None, "reason why the recall candidate was not in the prompt"]
+    score: Annotated[float, "score by which the recall candidate was ranked"]
+    parts: Annotated[dict[str, float], "components of the score, by name"]
     text: Annotated[
         str | None,
-        "its text in the prompt; null for forgotten items, and for passages, which change",
+        "text of the recall candidate in the prompt; null for forgotten items, and for"
+        " passages, whose text can change",
     ]
-    role: Annotated[str, "its role"]
-    speaker: Annotated[str, "name of the speaker, if given"]
-    said_at: Annotated[datetime | None, "time when it was said"]
-    key: Annotated[str | None, "of a fact, its kind"]
+    role: Annotated[str, "role of the item, such as user"]
+    speaker: Annotated[str, "name of the speaker, if known"]
+    said_at: Annotated[datetime | None, "time of the message, tool call or fact; null if unknown"]
+    key: Annotated[str | None, "kind of fact; only for a fact"]
     tier: Annotated[str | None, "for a fact, its retention tier"]
-    state: Annotated[str | None, "for a fact, its state since then: active, superseded or deleted"]
+    state: Annotated[str | None, "for a fact, its current state: active, superseded or deleted"]
 
 
 @result
 class ListedRecall:
-    recall_id: Annotated[str, "the recall"]
-    recalled_at: Annotated[datetime, "time"]
-    turn_id: Annotated[str, "its turn, if given"]
-    user_id: Annotated[str, "its user, if given"]
-    context_token_count: Annotated[int, "tokens of the whole prompt"]
-    candidates: Annotated[list[RecallCandidate], "shown entries, and the best of those not shown"]
-    confidence: Annotated[
-        dict[str, Any] | None, "confidence of recall in past items, and its minimum"
+    recall_id: Annotated[str, "id of the recall"]
+    recalled_at: Annotated[datetime, "time of the recall"]
+    turn_id: Annotated[str, "turn for which memory was recalled, if given"]
+    user_id: Annotated[str, "user for whom memory was recalled, if given"]
+    context_token_count: Annotated[int, "number of tokens of the whole prompt"]
+    candidates: Annotated[
+        list[RecallCandidate],
+        "recall candidates in the prompt, and the best candidates that were left out",
     ]
-    limits: Annotated[dict[str, Any], "token limits, and what they left out"]
+    confidence: Annotated[
+        dict[str, Any] | None,
+        "two numbers: confidence that recalled items are relevant, and the minimum to show them",
+    ]
+    limits: Annotated[dict[str, Any], "token limits, and how much was left out because of them"]
 
 
 @result
 class RecallList:
     recalls: Annotated[
-        list[ListedRecall], "recalls, latest first; a new one may take a second to appear"
+        list[ListedRecall], "recalls, latest first; a new recall may take a second to appear"
     ]
     next_cursor: Next = None
 
@@ -260,13 +272,14 @@ class InspectionTools:
         q: Annotated[
             str,
             Field(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$"),
-            "text that the session's name contains; only the latest 10,000 are searched",
+            "text that the session's name must contain; only the latest 10,000 sessions are"
+            " searched",
         ] = "",
-        user_id: Annotated[TurnUser, "only sessions in which this user spoke last"] = "",
+        user_id: Annotated[TurnUser, "only sessions in which this user was the last to speak"] = "",
         limit: Annotated[int, Field(ge=1, le=200), "maximum number of sessions"] = 50,
         cursor: Cursor = "",
     ) -> SessionList:
-        """List a project's sessions, latest first, with their counts."""
+        """List a project's sessions, latest first, with the number of turns and items in each."""
         before = (
             conversation.SessionPosition(*decode_cursor(cursor, datetime, str)) if cursor else None
         )
@@ -288,7 +301,7 @@ class InspectionTools:
         scope: Scope,
         session_id: SessionId = "",
         turn_id: Annotated[
-            TurnId, "start with this turn and continue with earlier ones; default: the latest"
+            TurnId, "turn to start with; earlier turns follow; default: the latest turn"
         ] = "",
         limit: Annotated[int, Field(ge=1, le=200), "maximum number of items"] = 50,
         cursor: Annotated[str, Field(max_length=10), "next_cursor of the previous page"] = "",
@@ -337,13 +350,14 @@ class InspectionTools:
         self,
         scope: Scope,
         session_id: SessionId = "",
-        turn_id: Annotated[TurnId, "the turn; default: every turn of the session"] = "",
+        turn_id: Annotated[TurnId, "id of the turn; default: all turns of the session"] = "",
         limit: Annotated[int, Field(ge=1, le=50), "maximum number of recalls"] = 10,
         cursor: Cursor = "",
     ) -> RecallList:
         """List what memory_before_turn recalled for a session or one of its turns, and why.
 
-        Shows each prompt's contents, near misses, scores, and what limits left out."""
+        Shows what each prompt contained, what was nearly recalled, scores, and what was left out
+        because of limits."""
         before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
         found, quoted = await self.traces.page(
             scope,

@@ -14,71 +14,81 @@ TOKEN_SECRET_CHARS_MIN: Final = 32
 
 
 class HeuristicOptions(Options):
-    """Options of a job that finds more facts with a model, after rules found some at once."""
+    """Options of a job that uses a model to extract more facts than the rules find."""
 
-    enabled: bool = Field(False, description="also extract facts with a model")
+    enabled: bool = Field(False, description="whether to also extract facts with a model")
     model: str = Field(
         HEURISTIC_MODEL,
         max_length=200,
         pattern=r"^\S+$",
-        description="model at base_url: NAME for the Responses API; openai-chat:NAME and"
-        " anthropic:NAME for those APIs",
+        description="name of the model at base_url: NAME for the Responses API, openai-chat:NAME"
+        " for chat completions, anthropic:NAME for Anthropic's API",
     )
     base_url: AbsoluteUrl = Field(
         "",
-        description="absolute URL of the endpoint; /v1/responses is appended if missing; empty: the"
-        " model in section `model` is used",
+        description="absolute URL of the endpoint; /v1/responses is appended if missing; empty: use"
+        " the model of section `model`",
     )
     api_key: str = Field(
         "",
         repr=False,
-        description="API key of base_url; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set",
+        description="API key of base_url; empty: the environment variable OPENAI_API_KEY or"
+        " ANTHROPIC_API_KEY, if set",
     )
-    timeout_ms: int = Field(12_000, ge=1, description="time limit of the model")
+    timeout_ms: int = Field(
+        12_000, ge=1, description="time limit for one answer of the model, in milliseconds"
+    )
     max_output_tokens: int = Field(
-        800, ge=100, description="maximum number of tokens in a model answer"
+        800, ge=100, description="maximum number of tokens in one answer of the model"
     )
     calls_a_day: int = Field(
         1000,
         ge=0,
         le=2**31 - 1,
-        description="model calls per day and tenant; 0: unlimited",
+        description="maximum number of model calls per day and tenant, after which the work waits"
+        " until the next day; 0: unlimited",
     )
 
 
 class ShadowOptions(Options):
-    """Shadow mode, in which clients with their own memory compare it with this one."""
+    """Options of shadow mode, in which clients compare their own memory with this one."""
 
     enabled: bool = Field(
-        False, description="enable memory_shadow_compare and memory_shadow_report"
+        False,
+        description="whether to enable the tools memory_shadow_compare and memory_shadow_report",
     )
 
 
 class TraceOptions(BatchWriterOptions):
-    """Recall traces, which people can read to see what was recalled and why."""
+    """Options of recall traces, which show people what was recalled and why."""
 
     days: int = Field(
         14,
         ge=0,
         le=3650,
-        description="days that recall traces are kept; 0: none are recorded",
+        description="number of days for which recall traces are kept; 0: no traces are recorded",
     )
 
 
 class ProfileOptions(Options):
-    """The user's profile, which is part of every memory block."""
+    """Options of the user's profile, the first part of what a recall returns."""
 
     classes: tuple[ProfileClass, ...] = Field(
         PROFILE_CLASSES,
-        description="topics that a profile may contain; a session's policy can override it",
+        description="topics that a profile can contain; the policy of a session can override this"
+        " list",
     )
 
 
 class TurnOptions(Options):
-    """Options of recall, retention of facts, and limits of calls."""
+    """Options of the memory of conversations: recall, retention of facts, and limits of calls."""
 
     recent_context_items: int = Field(
-        30, ge=0, le=1000, description="latest items that stay in the active context"
+        30,
+        ge=0,
+        le=1000,
+        description="maximum number of latest items of a session that are included in a prompt as"
+        " recent context",
     )
     recall_facts_limit: int = Field(
         20, ge=0, le=1000, description="maximum number of facts recalled for a turn"
@@ -87,30 +97,51 @@ class TurnOptions(Options):
         32, ge=0, le=1000, description="maximum number of past items recalled for a turn"
     )
     recall_insights_limit: int = Field(
-        5, ge=0, le=1000, description="maximum number of insights recalled for a turn"
+        5,
+        ge=0,
+        le=1000,
+        description="maximum number of insights (short summaries of what several turns have in"
+        " common) recalled for a turn",
     )
-    recall_tok_max: int = Field(1500, ge=100, description="maximum tokens of the memory block")
+    recall_tok_max: int = Field(
+        1500,
+        ge=100,
+        description="maximum number of tokens of the memory block, the recalled text that is"
+        " inserted into a prompt",
+    )
     profile_tok_max: int = Field(
-        150, ge=0, description="maximum tokens of the profile in a memory block; 0: no profile"
+        150,
+        ge=0,
+        description="maximum number of tokens of the user's profile in the recalled text that is"
+        " inserted into a prompt; 0: no profile",
     )
     profile: ProfileOptions = Field(
-        ProfileOptions(), description="facts about the user that are included whatever the question"
+        ProfileOptions(),
+        description="profile of the user: facts about the user that are part of every recalled"
+        " text, regardless of the question",
     )
     search_limit: int = Field(
         5,
         ge=1,
         le=1000,
-        description="number of file passages recalled for a turn that requests them",
+        description="maximum number of passages recalled for a turn from each of the sources files,"
+        " whiteboard and notebook, if the turn requests them",
     )
     snippet_chars_max: int = Field(
         900,
         ge=40,
-        description="maximum characters of the best recalled item; from the sixth item on, fewer"
-        " are shown, down to a third",
+        description="maximum number of characters shown of the best recalled item. The limit is two"
+        " thirds of this number for the second item, half for the third to fifth, and a"
+        " third for each later one",
     )
-    max_input_tok: int = Field(120_000, ge=100, description="default maximum tokens of input_items")
+    max_input_tok: int = Field(
+        120_000,
+        ge=100,
+        description="default maximum number of tokens in the input_items that memory_before_turn"
+        " returns",
+    )
     media_tok: int = Field(
-        1024, ge=0, description="tokens that an image, file or audio item counts as"
+        1024, ge=0, description="number of tokens counted for an image, file or audio item"
     )
     compact_threshold: float = Field(
         0.8,
@@ -119,46 +150,61 @@ class TurnOptions(Options):
         description="share of max_input_tok above which older context is summarised",
     )
     l1_retention_days: int = Field(
-        1, ge=1, le=36500, description="days that a fact of tier L1 is kept"
+        1, ge=1, le=36500, description="number of days for which a fact of tier L1 is kept"
     )
     l2_retention_days: int = Field(
         7,
         ge=1,
         le=36500,
-        description="days that a fact of tier L2 (a task of the week) is kept",
+        description="number of days for which a fact of tier L2 (such as a task for this week) is"
+        " kept",
     )
     compaction_min_age_hours: int = Field(
-        24, ge=1, description="hours until raw events are archived"
+        24,
+        ge=1,
+        description="age, in hours, at which files of events (messages and tool calls) are"
+        " archived; large files are archived earlier",
     )
     summary_refresh_interval_minutes: int = Field(
-        60, ge=1, description="minimum interval between updates of directory summaries"
+        60, ge=1, description="minimum interval between updates of directory summaries, in minutes"
     )
     forget_grace_hours: int = Field(
         24,
         ge=0,
         le=8760,
-        description="hours in which a forget can be undone; 0: it is final at once",
+        description="number of hours for which forgetting can be undone; 0: it cannot be undone",
     )
     maintenance_every_hours: int = Field(
         0,
         ge=0,
         le=8760,
-        description="interval at which every session is maintained; 0: only on request",
+        description="interval, in hours, at which every session is maintained: older context is"
+        " summarised, old events are archived and expired facts are deleted; 0:"
+        " sessions are only maintained on request",
     )
     max_processed_turns: int = Field(
-        1024, ge=1, description="number of turn ids listed in meta/state.json"
+        1024,
+        ge=1,
+        description="maximum number of turn ids listed in the file meta/state.json of a session",
     )
     session_lock_timeout_ms: int = Field(
-        5000, ge=1, description="how long a call waits while another call writes the same session"
+        5000,
+        ge=1,
+        description="how long a call waits while another call is writing to the same session; then"
+        " it fails with RESOURCE_BUSY",
     )
     operation_token_ttl_s: int = Field(
-        3600, ge=1, le=2_592_000, description="lifetime of an operation token"
+        3600,
+        ge=1,
+        le=2_592_000,
+        description="time for which an operation token of memory_run_turn can be used",
     )
     operation_token_bytes_max: int = Field(
         65_536,
         ge=1024,
         le=1_048_576,
-        description="maximum compressed input that an operation token may contain",
+        description="maximum compressed size of the input in an operation token, in bytes; a larger"
+        " input is refused",
     )
     operation_token_secret: str = Field(
         "",
@@ -167,27 +213,32 @@ class TurnOptions(Options):
         " and stored in the database",
     )
     items_max: int = Field(
-        2000, ge=1, description="maximum number of items in one argument of a call"
+        2000,
+        ge=1,
+        description="maximum number of items in one argument; a call with more is refused",
     )
     text_chars_max: int = Field(
         262_144,
         ge=1,
-        description="characters of an item's text that are indexed; the rest is stored, but not"
-        " searchable",
+        description="maximum number of characters of an item that are indexed; the rest is stored,"
+        " but cannot be searched",
     )
     item_bytes_max: int = Field(
         10_000_000,
         ge=1,
         le=2**30,
-        description="maximum size of an item as JSON; at most the size limit of a file",
+        description="maximum size of an item as JSON, in bytes; larger items are refused. This"
+        " limit cannot exceed the size limit of a file",
     )
     heuristic: HeuristicOptions = Field(
         HeuristicOptions(),
-        description="facts extracted by a model, in addition to those found by rules",
+        description="extraction of facts by a model, in addition to the built-in rules",
     )
     shadow: ShadowOptions = ShadowOptions()
     trace: TraceOptions = Field(
-        TraceOptions(), description="recall traces: references and scores, without content"
+        TraceOptions(),
+        description="recall traces, which show what was recalled and why: references and scores,"
+        " without content",
     )
 
     @field_validator("operation_token_secret")

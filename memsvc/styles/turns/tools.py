@@ -48,7 +48,7 @@ PROFILE: Final = Resource(
     template="memsvc://{project}/users/{user_id}/profile",
     name="profile",
     title="Profile of a user",
-    description="Facts about a user, one per line: memory_profile.",
+    description="Facts about a user, one per line, as memory_profile returns them.",
     text="text",
 )
 
@@ -89,7 +89,7 @@ def session_resource(database: Database) -> Resource:
         template="memsvc://{project}/sessions/{session_id}",
         name="session",
         title="Session",
-        description="Directories of a session's memory with their abstracts, as JSON.",
+        description="Directories of a session's memory with a summary of each, as JSON.",
         mime_type="application/json",
         stamps=stamps,
         listing=ResourceListing(LIST_TOOL, page),
@@ -154,27 +154,30 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     placement = SessionPlacement(database, clock, options)
     traces = RecallTraces(database, clock, meter, options.trace)
     memory = TurnMemory(
-        *ports, options, follow_up=follow_up, recall=recall, policy=policy, traces=traces
+        *ports,
+        options,
+        follow_up=follow_up,
+        recall=recall,
+        policy=policy,
+        traces=traces,
+        embedding=embedding,
     )
-    maintenance = SessionMaintenance(compaction)
-    operations = TurnTokens(database, clock, options)
     rebuilding = TurnRebuild(database, clock, tokens, options)
     session_import = SessionImport(database, clock, costs, options, follow_up, rebuilding)
     shadow = ShadowTools(database, memory, rebuilding, clock, meter, options, costs=costs)
     removal = FactRemoval(database, clock, costs, options, recall, embedding)
     correction = FactCorrection(database, clock, options)
     fact_tools = FactTools(removal, correction, clock, passages or {})
-    rereading = FactRereading(database, clock, options)
     return Published(
         tools=[
             *tools_of(memory),
             *tools_of(UserProfile(database, clock, costs, options), {"memory_profile": PROFILE}),
-            *tools_of(maintenance),
+            *tools_of(maintenance := SessionMaintenance(compaction)),
             *tools_of(
                 DirectoryList(database, clock),
                 {"memory_list_dir_with_abstract": session_resource(database)},
             ),
-            *tools_of(OperationTools(memory, operations, clock, options)),
+            *tools_of(OperationTools(memory, TurnTokens(database, clock, options), clock, options)),
             *tools_of(fact_tools, {"memory_list_facts": FACTS}),
             *tools_of(InspectionTools(database, traces)),
             *tools_of(ImportTools(session_import)),
@@ -182,7 +185,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         ],
         jobs=[
             *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
-            *(*model_jobs, traces.job, rereading.job, *removal.jobs),
+            *(*model_jobs, traces.job, FactRereading(database, clock, options).job, *removal.jobs),
         ],
         guides=(guide(),),
         completions=completions(database),

@@ -6,23 +6,33 @@ from datetime import datetime
 from typing import Any, Self
 
 from memsvc.core.analysis import CHANGE_MARK
-from memsvc.core.background import run_in_thread
+from memsvc.core.background import SLICE_CHARS, others_first, run_in_thread
 from memsvc.core.errors import invalid, payload_too_large
 from memsvc.core.facts import Claim, Doubt, Evidence
 from memsvc.core.frozen import frozen
 from memsvc.core.items import ReadItem, is_empty_message, normalize_item, unread_fields
 from memsvc.core.rules import extraction
-from memsvc.core.rules.changes import Change, changes_in
+from memsvc.core.rules.changes import (
+    CHANGE_CHARS_MAX,
+    EVENT_CHARS_MAX,
+    Change,
+    changes_in,
+    is_about_others,
+)
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
 from memsvc.core.secrets import replace_secrets, without_secrets
 from memsvc.store.index import NewEntry
+from memsvc.store.search import QueryEmbedding
 from memsvc.store.style_files import LogPosition
+from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import file_layout
 from memsvc.styles.turns.options import TurnOptions
 
 TOOL_TEXT_CHARS_MAX = 2000
 NAMED_MAX = 5
 """Fields that a note names."""
+MEANINGS_MAX = 8
+"""Messages of a turn whose meaning is compared with earlier ones: each takes one search."""
 _INDEXED_ROLES = frozenset({"user", "assistant", "tool"})
 
 
@@ -30,12 +40,14 @@ _INDEXED_ROLES = frozenset({"user", "assistant", "tool"})
 class TurnItem(ReadItem):
     """An item with its tokens, and what a user's message says, once these were read.
 
-    `sent` is the item as the caller sent it, where secrets were masked."""
+    `sent` is the item as the caller sent it, where secrets were masked; `changing` the meaning of a
+    message that says a change."""
 
     sent: "TurnItem | None" = None
     tokens: int = 0
     reading: Reading = NOTHING
     changes: Sequence[Change] = ()
+    changing: QueryEmbedding | None = None
 
     @property
     def as_sent(self) -> "TurnItem":
@@ -48,30 +60,34 @@ class TurnItem(ReadItem):
         return self if item == self.item else TurnItem.of(item, sent=self, tokens=self.tokens)
 
 
-def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[TurnItem]:
-    """Return the items of the argument `name`.
+async def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[TurnItem]:
+    """Return the items of the argument `name`, a few at a time, so that others have the loop.
 
     INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
     hold."""
     if len(values) > options.items_max:
         raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
-    items = [
-        TurnItem.of(normalize_item(item, f"{name}[{index}]")) for index, item in enumerate(values)
-    ]
-    bytes_max = options.item_bytes_max
-    for index, item in enumerate(items):
-        if (size_bytes := len(item.content)) > bytes_max:
+    items: list[TurnItem] = []
+    size_bytes = 0
+    for index, value in enumerate(values):
+        item = TurnItem.of(normalize_item(value, f"{name}[{index}]"))
+        if (item_bytes := len(item.content)) > options.item_bytes_max:
             raise payload_too_large(
-                f"{name}[{index}] has {size_bytes} bytes; the limit is {bytes_max}",
+                f"{name}[{index}] has {item_bytes} bytes; the limit is {options.item_bytes_max}",
             )
+        items.append(item)
+        size_bytes += item_bytes
+        if size_bytes > SLICE_CHARS:
+            await others_first(size_bytes)
+            size_bytes = 0
     return items
 
 
-def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnItem]:
+async def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnItem]:
     """Return the model's output items, as `items_of`.
 
     INVALID_ARGUMENT for a message without content."""
-    items = items_of(values, "output_items", options)
+    items = await items_of(values, "output_items", options)
     for index, item in enumerate(items):
         if is_empty_message(item.item):
             raise invalid(f"output_items[{index}].content is required")
@@ -99,19 +115,58 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
 
     The newest ones are read first, up to the limit of a turn. It depends on the items alone, so
     that no lock and no transaction is needed meanwhile."""
-    readings = await run_in_thread(
-        _user_chars(items), lambda: extraction.read([_own_text(item) for item in items])
-    )
-    read = zip(items, readings, strict=True)
-    return await read_changes([replace(item, reading=reading) for item, reading in read])
+
+    def read() -> list[TurnItem]:
+        readings = extraction.read([_own_text(item) for item in items])
+        return [
+            replace(item, reading=reading, changes=_changes(item))
+            for item, reading in zip(items, readings, strict=True)
+        ]
+
+    return await run_in_thread(_user_chars(items), read)
 
 
 async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
     """Return the items with the changes that the user's messages say, weak ones too."""
     return await run_in_thread(
-        _user_chars(items),
-        lambda: [replace(item, changes=changes_in(_own_text(item))) for item in items],
+        _user_chars(items), lambda: [replace(item, changes=_changes(item)) for item in items]
     )
+
+
+def _changes(item: TurnItem) -> Sequence[Change]:
+    text = _own_text(item)
+    return changes_in(text) if text else ()
+
+
+async def read_meaning(
+    items: Sequence[TurnItem], embedding: Embedding | None, chars_max: int
+) -> list[TurnItem]:
+    """Return the items; the user's latest messages that say a change have their meaning.
+
+    Messages of up to `chars_max` characters are indexed whole: the vectors made here are stored
+    with them."""
+    result = list(items)
+    if embedding is None:
+        return result
+    short_max = min(EVENT_CHARS_MAX, chars_max)
+    own = [
+        at
+        for at, item in enumerate(result)
+        if _own_text(item).strip() and len(item.text) <= short_max
+    ]
+    for at in own[-MEANINGS_MAX:]:
+        result[at] = replace(result[at], changing=await _changing(result[at], embedding))
+    return result
+
+
+async def _changing(item: TurnItem, embedding: Embedding) -> QueryEmbedding | None:
+    """Return the meaning of a message by which the user says that something of theirs changed.
+
+    What somebody or something else is said to do is left to the words of the change."""
+    sure = [change for change in item.changes if not change.weak]
+    if (sure and all(change.subject for change in sure)) or is_about_others(item.text):
+        return None
+    return await embedding.of_change(item.text, is_said=bool(sure))
 
 
 def _own_text(item: TurnItem) -> str:
@@ -125,7 +180,9 @@ def _user_chars(items: Sequence[TurnItem]) -> int:
 
 def may_change_facts(items: Sequence[TurnItem]) -> bool:
     """Return whether facts are to be read for what these items say, under their locks."""
-    return any(item.reading.matches for item in items) or any(_certain_changes(items))
+    return any(item.reading.matches or item.changing for item in items) or any(
+        _certain_changes(items)
+    )
 
 
 def _certain_changes(items: Sequence[TurnItem]) -> Iterator[tuple[int, Change]]:
@@ -189,10 +246,21 @@ class Turn:
         found = []
         for place, change in _certain_changes([item for *_, item in self.events]):
             event, _, item = self.events[place]
-            said_at = min(item.message_at or now, now)
-            doubt = Doubt(replace_secrets(change.text), said_at, self.session, self.turn)
+            doubt = self._doubt(change.text, item, now)
             found.append((change, doubt, Evidence(self.session, self.turn, event, self.user)))
         return found[::-1]
+
+    def meant(self, now: datetime) -> list[tuple[QueryEmbedding, Doubt]]:
+        """Return the meaning of the messages that say a change, each with the doubt it casts."""
+        return [
+            (item.changing, self._doubt(item.text.strip()[:CHANGE_CHARS_MAX], item, now))
+            for *_, item in self.events
+            if item.changing is not None
+        ]
+
+    def _doubt(self, text: str, item: TurnItem, now: datetime) -> Doubt:
+        said_at = min(item.message_at or now, now)
+        return Doubt(replace_secrets(text), said_at, self.session, self.turn)
 
     def lines(self, now: datetime, result: Any) -> list[bytes]:
         """Return the event line of each item; the last one holds the `result` of the turn."""

@@ -14,7 +14,8 @@ from memsvc.core.tools import Arguments
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[
-    list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})
+    list[Any],
+    WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, which are stored whole"}),
 ]
 # Clients of the SDK validate a result against its schema, part by part. They skip `true`; an empty
 # schema, which means the same, made them check each item and took four times as long.
@@ -24,7 +25,7 @@ CurrentInput = Annotated[
     WithJsonSchema(
         {
             "description": (
-                "the new input: response items, one item or text; ignored with conversation_items"
+                "new input: response items, one item or text; ignored with conversation_items"
             ),
             "anyOf": [_ITEMS_SCHEMA, _ITEM_SCHEMA, {"type": "string"}],
         }
@@ -33,7 +34,7 @@ CurrentInput = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-SESSION_TEXT: Final = "the conversation; default: the user's own"
+SESSION_TEXT: Final = "conversation id; default: the user's own"
 SessionId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
@@ -49,20 +50,22 @@ class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
     session_id: Annotated[SessionId, Field(description=SESSION_TEXT)] = ""
-    turn_id: TurnId = Field("", description="same in before_turn, after_turn and retries")
-    user_id: TurnUser = Field("", description="the person; their sessions share facts")
+    turn_id: TurnId = Field("", description="turn id; the same in after_turn and retries")
+    user_id: TurnUser = Field("", description="user id; the user's sessions share facts")
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )
-    current_input_start: Whole = Field(0, description="index of the current input")
-    current_input_count: Whole = Field(0, description="items of the current input; 0: the rest")
+    current_input_start: Whole = Field(0, description="where the current input begins")
+    current_input_count: Whole = Field(0, description="number of current input items; 0: the rest")
 
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
-    current_input_text: str = Field("", description="or as plain text")
-    base_instructions: str = Field("", description="instructions, counted too")
-    max_input_tok: Whole = Field(0, description="token limit of input_items; 0: 120000")
+    current_input_text: str = Field("", description="current input as text")
+    base_instructions: str = Field("", description="instructions; they count as input")
+    max_input_tok: Whole = Field(
+        0, description="token limit of input_items; 0 uses the default, 120000"
+    )
     explain: bool = Field(False, description="explain why items were recalled or not")
     as_of: str = Field(
         "",
@@ -70,29 +73,29 @@ class BeforeTurnArguments(TurnArguments):
     )
     sources: list[Literal["turns", "facts", "insights", "files", "whiteboard", "notebook"]] = Field(
         ["turns", "facts", "insights"],
-        description="sources to recall from; whiteboard: user_id's",
+        description="sources to recall from; whiteboard needs user_id",
     )
 
 
 @result
 class BeforeTurnResult:
-    turn_id: Annotated[str, "turn id to pass to after_turn"]
+    turn_id: Annotated[str, "id of the turn, to pass to after_turn"]
     input_items: Annotated[
         ResultItems,
-        "response items to send to the model: memory, context older than the history,"
+        "response items to send to the model, in this order: memory, earlier context,"
         " history, recent context, current input",
     ]
-    recall_fact_ids: Annotated[list[str], "facts in the memory block, by record_id"]
-    recall_insight_ids: Annotated[list[str], "insights in the memory block"]
+    recall_fact_ids: Annotated[list[str], "record_ids of the recalled facts in input_items"]
+    recall_insight_ids: Annotated[list[str], "ids of the recalled insights in input_items"]
     context_token_count: Annotated[
         int,
-        "tokens of input_items: o200k_base over texts, names, arguments and outputs,"
-        " plus 4 per item",
+        "number of tokens of input_items: o200k_base over texts, names, arguments and"
+        " outputs, plus 4 per item",
     ]
     explanation: Annotated[
         dict[str, Any] | None,
         "with explain: each candidate with its score, exact time and rank, whether it is"
-        " shown or why not, and what limits left out",
+        " shown or why not, and what was left out because of limits",
     ] = None
 
 
@@ -107,35 +110,43 @@ class AfterTurnArguments(TurnArguments):
 
 @result
 class AfterTurnResult:
-    ok: Annotated[bool, "true: the turn is stored"]
-    turn_id: Annotated[str, "id of the turn; generated if none was given"]
-    stored_items: Annotated[int, "stored items of the turn"]
-    fact_ids: Annotated[list[str], "facts that the turn stated or changed, by fact_id"]
+    ok: Annotated[bool, "true once the turn is stored"]
+    turn_id: Annotated[str, "id of the turn, which was generated if none was given"]
+    stored_items: Annotated[int, "number of stored items of the turn"]
+    fact_ids: Annotated[list[str], "fact_ids of the facts that the turn stated or changed"]
     note: Annotated[str | None, "note about this call, if any"] = None
-    forgotten: Annotated[bool | None, "true: the turn was forgotten, so nothing is stored"] = None
+    forgotten: Annotated[
+        bool | None, "true if the turn was forgotten, so that nothing was stored"
+    ] = None
 
 
 @result
 class MaintenanceResult:
     ok: Annotated[bool, "true on success"]
-    compacted_items: Annotated[int, "items of older context that were replaced by a summary"]
-    archived_files: Annotated[int, "event files that were archived"]
-    archived_bytes: Annotated[int, "their size before archiving, in bytes"]
-    expired_facts: Annotated[int, "expired facts that were deleted"]
-    expired_items: Annotated[int, "items that were deleted because their retention ended"]
-    insights_written: Annotated[int, "insights that were written"]
-    insights_withdrawn: Annotated[
-        int, "insights that were withdrawn because they are no longer true"
+    compacted_items: Annotated[
+        int, "number of items of older context that were replaced by a summary"
     ]
-    summaries_written: Annotated[int, "directory summaries that were renewed"]
+    archived_files: Annotated[
+        int, "number of files of events (messages and tool calls) that were archived"
+    ]
+    archived_bytes: Annotated[int, "size of these files before they were archived, in bytes"]
+    expired_facts: Annotated[int, "number of expired facts that were deleted"]
+    expired_items: Annotated[int, "number of items that were deleted because their retention ended"]
+    insights_written: Annotated[
+        int, "number of insights (summaries of several turns) that were written"
+    ]
+    insights_withdrawn: Annotated[
+        int, "number of insights that were withdrawn because they are no longer true"
+    ]
+    summaries_written: Annotated[int, "number of directory summaries that were updated"]
 
 
 @result
 class DirectorySummary:
     path: Annotated[str, "path of the directory"]
-    abstract: Annotated[str, "its contents, in 100 to 200 words"]
-    updated_at: Annotated[datetime, "time of the last write to anything in it"]
-    has_overview: Annotated[bool, "whether it has an .overview file"]
+    abstract: Annotated[str, "summary of the directory, in 100 to 200 words"]
+    updated_at: Annotated[datetime, "time of the last write to anything in the directory"]
+    has_overview: Annotated[bool, "whether the directory has an .overview file"]
 
 
 @result

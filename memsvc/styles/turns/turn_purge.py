@@ -43,7 +43,6 @@ from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB
-from memsvc.styles.turns.recall.recall_request import EARLIEST
 from memsvc.styles.turns.session_placement import PLACE_JOB
 
 STEP: Final = 200
@@ -258,7 +257,7 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, excluded: str) -> State
         return None
     latest_first = sorted(
         (one for one in matches.candidates if one.term_scores and one.index_id != own),
-        key=lambda one: (one.message_at or EARLIEST, one.entry),
+        key=lambda one: (one.said_at, one.entry),
         reverse=True,
     )
     for one in latest_first:

@@ -83,8 +83,8 @@ class TurnTokens:
         bytes_max = self._options.operation_token_bytes_max
         if len(body) > bytes_max:
             raise invalid(
-                f"the current input takes {len(body)} bytes of an operation token; the limit"
-                f" is {bytes_max}",
+                f"the current input is too long: it takes {len(body)} bytes in the operation token,"
+                f" and the limit is {bytes_max} bytes",
                 recovery="use memory_before_turn and memory_after_turn for this turn",
             )
         head = _VERSION + len(body).to_bytes(_SIZE_BYTES, "big")
@@ -102,7 +102,8 @@ class TurnTokens:
         if not hmac.compare_digest(mac, _mac(await self._secret(), scope, content)):
             raise permission_denied(
                 "this operation token was not issued for this key and project",
-                recovery="send it unchanged, with the key and project for which it was issued",
+                recovery="send the token unchanged, with the key and project for which it was"
+                " issued",
             )
         session, turn, user, _, expires_at, current = orjson.loads(
             zlib.decompress(content[_HEAD_BYTES:])
@@ -139,8 +140,8 @@ def _decoded(token: str, body_bytes_max: int) -> bytes:
         if signed.startswith(_VERSION) and len(signed) == _HEAD_BYTES + size + _MAC_BYTES:
             return signed
     raise invalid(
-        "operation_token is not a complete operation token",
-        recovery="send it as memory_run_turn returned it",
+        "operation_token is not valid or not complete",
+        recovery="send the token as memory_run_turn returned it",
     )
 
 
@@ -148,9 +149,9 @@ def _decoded(token: str, body_bytes_max: int) -> bytes:
 class RunTurnResult(BeforeTurnResult):
     _: KW_ONLY
     operation_token: Annotated[
-        str, "pass it to memory_commit_turn with the model's answer; contains the input"
+        str, "token to pass to memory_commit_turn with the model's answer; it contains the input"
     ]
-    expires_at: Annotated[datetime, "expiry of the token"]
+    expires_at: Annotated[datetime, "time when the token expires"]
 
 
 @frozen
@@ -171,10 +172,10 @@ class OperationTools:
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
         """Begin a turn as memory_before_turn does, for simple clients.
 
-        Send the model the returned input_items, then pass operation_token and the answer to
+        Send the returned input_items to the model, then pass operation_token and the answer to
         memory_commit_turn. Stores nothing."""
         turn = args.turn_id or new_turn_id(self.clock.now())
-        current = [item.item for item in conversation_of(args, self.options).current]
+        current = [item.item for item in (await conversation_of(args, self.options)).current]
         operation = TurnOperation(args.session_id, turn, args.user_id, current)
         token, expires_at = await self.operations.issue(scope, operation)
         prepared = await self.memory.before_turn(scope, args.model_copy(update={"turn_id": turn}))
@@ -195,15 +196,13 @@ class OperationTools:
     async def commit_turn(
         self,
         scope: Scope,
-        operation_token: Annotated[
-            str, "token of memory_run_turn; contains session, turn, user and input"
-        ],
+        operation_token: Annotated[str, "operation_token from memory_run_turn"],
         output_items: Annotated[Items, Field(default_factory=list), "the model's answer"],
     ) -> AfterTurnResult:
         """Store the turn that memory_run_turn began, as memory_after_turn would.
 
-        Pass the same project. Repeated with the same answer, it is stored once."""
-        answer = output_items_of(output_items, self.options)
+        Pass the same project. A turn that is sent again with the same answer is stored once."""
+        answer = await output_items_of(output_items, self.options)
         operation = await self.operations.read(scope, operation_token)
         stored = await self.memory.store(
             scope,

@@ -8,21 +8,23 @@ from itertools import takewhile
 from typing import Any, Final
 
 from memsvc.core import facts as fact_rules
-from memsvc.core.background import others_first, run_concurrently, run_in_thread
+from memsvc.core.background import run_concurrently, run_in_count_thread, run_in_thread
 from memsvc.core.errors import conflict, invalid
+from memsvc.core.facts import Doubt, Fact
 from memsvc.core.items import fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.question_kinds import kind_of
 from memsvc.core.rules.changes import questioned, with_replacements
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.core.timestamp import parse_timestamp
-from memsvc.store import context, facts, guard, index, sessions
+from memsvc.store import context, facts, guard, index, search, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.search import MEANT_MIN, IndexQuery, QueryEmbedding, SearchFilter
 from memsvc.store.sessions import StoredTurn
 from memsvc.store.style_files import append
+from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
@@ -46,6 +48,7 @@ from memsvc.styles.turns.turn_items import (
     items_of,
     may_change_facts,
     output_items_of,
+    read_meaning,
     read_statements,
     unread_note,
 )
@@ -59,8 +62,13 @@ from memsvc.styles.turns.turn_models import (
 
 LATEST_FACTS: Final = 200
 """Facts of each index that a sentence of change may put in doubt."""
+NEAREST: Final = 20
+"""Messages nearest to one of change that are compared with it."""
+STANDS_OUT: Final = 0.1
+"""How far above every other cosine that of the message must be that a change ends."""
 NOT_STORED_NOTE: Final = (
-    "the session's policy does not allow storing, so what the user asked to remember is not kept"
+    "the policy of this session does not allow anything to be stored, so what the user"
+    " asked to remember was not kept"
 )
 REFUSED_NOTE: Final = (
     "the user asked to remember a password, key, token or card number, which is never"
@@ -91,9 +99,11 @@ class TurnMemory:
         recall: TurnRecall,
         policy: PolicyOptions,
         traces: RecallTraces,
+        embedding: Embedding | None = None,
     ) -> None:
         self._digests = ForgottenDigests(database, clock)
         self._database = database
+        self._embedding = embedding
         self._clock = clock
         self._costs = budget.Costs(tokens, options)
         self._meter = meter
@@ -115,8 +125,8 @@ class TurnMemory:
     async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
         """Call before you answer, with the user's new input.
 
-        Send the model the returned input_items: recalled memory, recent context and the input. If
-        it fails, continue without memory."""
+        Send the returned input_items to the model: recalled memory, recent context and the input.
+        If this fails, continue without memory."""
         prepared = await self._prepared(scope, args)
         turn = args.turn_id or new_turn_id(self._clock.now())
         self._traces.note(
@@ -138,12 +148,11 @@ class TurnMemory:
         over `max_input_tok` tokens. INVALID_ARGUMENT when the current input and the instructions
         alone are over it. Writes nothing. What is stored of this very turn, which is then a retry,
         is left out. With an `as_of`, no later message is shown, and facts are those valid then."""
-        session, as_of = args.session_id, parse_timestamp(args.as_of, "as_of")
-        sources = frozenset(args.sources)
+        as_of = parse_timestamp(args.as_of, "as_of")
         max_input_tok = (
             args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok
         )
-        conversation = conversation_of(args, self._options)
+        conversation = await conversation_of(args, self._options)
         conversation = await self._stripped(scope, conversation)
         before, current = conversation.history, conversation.current
         current_cost = sum(item.tokens for item in current)
@@ -158,20 +167,8 @@ class TurnMemory:
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
         question = question_of(current)
         keyed = await self._digests.key(scope)
-        lookup = await self._recall.look_up(scope, session, args.user_id, question, sources)
+        request = await self._recall.request(scope, args, question, self._clock.now(), as_of)
         async with self._database.begin_read(scope) as tx:
-            request = RecallRequest(
-                session,
-                args.turn_id,
-                args.user_id,
-                question,
-                self._clock.now(),
-                with_reasons=args.explain,
-                as_of=as_of,
-                sources=sources,
-                lookup=lookup,
-                kind=kind_of(question),
-            )
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             recent = _recent(
                 context_read, args.turn_id, conversation, self._options.recent_context_items, keyed
@@ -179,8 +176,7 @@ class TurnMemory:
             summary = summary_for_prompt(context_read.summary)
             summary_cost = self._prompts.summary_cost(summary)
             in_prompt = self._in_prompt(recent, capacity - history_line.cost(kept), summary_cost)
-            request = replace(request, known=known, prompt=in_prompt)
-            recalled = await self._recall.gather(tx, request, ranked)
+            recalled = await self._recall.gather(tx, request, ranked, known=known, prompt=in_prompt)
         parts = PromptParts(
             recalled, before, history_line, recent, current, current_cost, summary, summary_cost
         )
@@ -196,8 +192,9 @@ class TurnMemory:
         current = block.strip(conversation.current)[0] or conversation.current
         history = block.strip(conversation.history)[0]
         counted = await self._costs.counted([*history, *current])
-        items = (counted[: len(history)], counted[len(history) :], conversation.trailing)
-        return Conversation(*[await self._masked(scope, one) for one in items])
+        items = await self._masked(scope, [*counted, *conversation.trailing])
+        start, stop = len(history), len(counted)
+        return Conversation(items[:start], items[start:stop], items[stop:])
 
     def _in_prompt(self, recent: RecentContext, capacity: int, summary_cost: int) -> set[int]:
         """Return the entries of recent items that are in the prompt whatever is recalled.
@@ -237,18 +234,17 @@ class TurnMemory:
     async def after_turn(
         self, scope: Scope, caller: Caller, args: AfterTurnArguments
     ) -> AfterTurnResult:
-        """Call after you answered, with before_turn's turn_id.
+        """Call after you have answered, with before_turn's turn_id.
 
-        Stores the turn and its facts, once, however often you retry."""
-        output_items = output_items_of(args.output_items, self._options)
-        inputs = items_of(args.input_items, "input_items", self._options)
-        conversation = items_of(args.conversation_items, "conversation_items", self._options)
+        Stores the turn and its facts once, however often you retry."""
+        output_items = await output_items_of(args.output_items, self._options)
+        inputs = await items_of(args.input_items, "input_items", self._options)
+        conversation = await items_of(args.conversation_items, "conversation_items", self._options)
         current = split_conversation(
             conversation, args.current_input_start, args.current_input_count
         ).current
         if not (inputs or output_items or current):
             raise invalid("a turn needs input_items, conversation_items or output_items")
-        await others_first(sum(len(one.content) for one in (*inputs, *output_items, *current)))
         if caller.connection.has_hooks and args.turn_id and args.user_id:
             async with self._database.begin_read(scope) as tx:
                 session = await guard.find_session(tx, args.turn_id, args.user_id)
@@ -292,6 +288,7 @@ class TurnMemory:
         items = await self._masked(scope, [*inputs, *block.strip(output_items)[0]])
         is_refused = await self._is_refused(scope, items)
         items = await self._costs.counted(await read_statements(items))
+        items = await read_meaning(items, self._embedding, self._costs.text_chars_max)
         inputs, output_items = items[:input_count], items[input_count:]
         target_index = turn_index.turns(session)
         keyed = await self._digests.key(scope)
@@ -314,8 +311,8 @@ class TurnMemory:
                     has_more=has_more,
                 )
             if not inputs and not output_items:
-                raise invalid("the turn contains nothing but recalled memory")
-            content_hash = _content_hash(inputs, output_items)
+                raise invalid("the turn contains nothing except recalled memory")
+            content_hash = await _content_hash(inputs, output_items)
             result: dict[str, Any] = {"stored_items": 0, "fact_ids": []}
             policy = policy_of(status.policy, self._options)
             merge = NO_MERGE
@@ -340,10 +337,10 @@ class TurnMemory:
         That is as they were sent, or masked."""
         sent = [[item.as_sent for item in items] for items in groups]
         masked = [await _all_masked(items) for items in sent]
-        if stored.fingerprint not in (_content_hash(*sent), _content_hash(*masked)):
+        if stored.fingerprint not in (await _content_hash(*sent), await _content_hash(*masked)):
             self._meter.add("mcp_memory_idempotency_conflicts_total")
             raise conflict(
-                "this turn_id is already stored with other items",
+                "this turn_id is already stored with different items",
                 recovery="use a new turn_id for a new turn",
             )
 
@@ -420,17 +417,53 @@ class TurnMemory:
 
     async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
-        claims, doubts = turn.claims(now), turn.doubts(now)
-        if not claims and not doubts:
+        claims, doubts, meant = turn.claims(now), turn.doubts(now), turn.meant(now)
+        if not claims and not doubts and not meant:
             return NO_MERGE
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
-        latest = LATEST_FACTS if doubts else 0
+        latest = LATEST_FACTS if doubts or meant else 0
         known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
         replacing = with_replacements(claims, known, doubts, now)
         if replacing != claims:
             claims = replacing
             known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
-        return questioned(fact_rules.merge(known, claims, now), known, claims, doubts, now)
+        ended = await self._ended(tx, turn, meant, known)
+        merge = fact_rules.merge(known, claims, now)
+        return questioned(merge, known, claims, doubts, now, ended)
+
+    async def _ended(
+        self,
+        tx: Tx,
+        turn: Turn,
+        meant: Sequence[tuple[QueryEmbedding, Doubt]],
+        known: Sequence[Fact],
+    ) -> list[tuple[Fact, Doubt]]:
+        """Return the facts of the earlier message that each message of change ends, if one does.
+
+        That is the user's own message that is nearest in meaning, if it clearly stands out."""
+        index_id = turn_index.searched(turn.session, turn.user, shared=False).number
+        query = IndexQuery(index_id, 0, best_by_embedding=NEAREST)
+        ended: dict[tuple[int, str], Doubt] = {}
+        for embedding, doubt in meant:
+            found = await search.search(tx, [query], [], embedding, SearchFilter(doubt.said_at))
+            cosines = {
+                (one.index_id, one.ref): one.cosine or 0.0
+                for matches in found.values()
+                for one in matches.candidates
+                if one.role == "user"
+            }
+            place = embedding.standing_out(cosines, near=MEANT_MIN, clear=STANDS_OUT)
+            if place is not None:
+                ended[place] = doubt
+        sources = [
+            (turn_index.turns(fact.statement.evidence.session).number, fact.statement.evidence.item)
+            for fact in known
+        ]
+        return [
+            (fact, ended[source])
+            for fact, source in zip(known, sources, strict=True)
+            if source in ended
+        ]
 
 
 def new_turn_id(now: datetime) -> str:
@@ -450,8 +483,10 @@ def _note(inputs: Sequence[TurnItem], *, is_stored: bool) -> str | None:
     return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else None
 
 
-def _content_hash(*groups: Sequence[TurnItem]) -> bytes:
-    return fingerprint([[item.content for item in items] for items in groups])
+async def _content_hash(*groups: Sequence[TurnItem]) -> bytes:
+    contents = [[item.content for item in items] for items in groups]
+    size_bytes = sum(len(content) for group in contents for content in group)
+    return await run_in_count_thread(size_bytes, fingerprint, contents)
 
 
 async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:

@@ -14,7 +14,7 @@ from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
-from memsvc.core.rules.changes import NEGATIVE
+from memsvc.core.rules.change_words import NEGATIVE
 from memsvc.core.rules.sentences import SPEAKER_FIRST
 from memsvc.core.scope import Scope
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
@@ -96,7 +96,8 @@ class ModelBoardWriter:
             await self.budget.consume(scope)
         except BudgetExhaustedError:
             log.info(
-                "a board is written by rules: the daily limit of model calls is reached",
+                "a whiteboard is written by rules, because the daily limit of model calls"
+                " is reached",
                 project=scope.project,
             )
             return await self.rules(scope, board, recent, new)
@@ -113,7 +114,9 @@ class ModelBoardWriter:
                 )
                 known = "\n".join([board, *(entry.content for entry in new)])
                 if not text or is_refusal(text, known):
-                    raise ModelOutputError(Code.INTERNAL_ERROR, "the model's answer is not a board")
+                    raise ModelOutputError(
+                        Code.INTERNAL_ERROR, "the model's answer cannot be used as a whiteboard"
+                    )
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
                 await self.budget.release(scope)

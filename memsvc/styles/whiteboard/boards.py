@@ -90,20 +90,20 @@ NO_BOARD: Final = BoardContent()
 
 @result
 class ListedBoard:
-    user_id: Annotated[str, "user of the board"]
-    conversation_id: Annotated[str, "conversation of the board"]
-    path: Annotated[str, "path of its file, for file_read"]
+    user_id: Annotated[str, "user to whom the whiteboard belongs"]
+    conversation_id: Annotated[str, "conversation to which the whiteboard belongs"]
+    path: Annotated[str, "path of the whiteboard's file, for file_read"]
     updated_at: Annotated[datetime, "time of the last write"]
     size_bytes: Annotated[int, "size of the file in bytes"]
 
 
 @result
 class BoardVersion:
-    version: Annotated[str, "version token"]
-    updated_at: Annotated[datetime, "time when it was written"]
-    made_by: Annotated[MadeBy, "its writer"]
-    size_bytes: Annotated[int, "size of its file in bytes"]
-    current: Annotated[bool, "whether it is the current version"]
+    version: Annotated[str, "version token of the whiteboard"]
+    updated_at: Annotated[datetime, "time when the version was written"]
+    made_by: Annotated[MadeBy, "who wrote the version"]
+    size_bytes: Annotated[int, "size of the whiteboard's file in bytes"]
+    current: Annotated[bool, "whether this is the current version"]
 
 
 def read_content(content: bytes) -> tuple[str, MadeBy]:
@@ -112,7 +112,10 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
     for made_by, suffix in _MAKER_SUFFIXES.items():
         if text.endswith(suffix):
             return text.removesuffix(suffix), made_by
-    raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not have the expected ending")
+    raise MemsvcError(
+        Code.INTERNAL_ERROR,
+        "the file of a whiteboard does not end with the expected line, which states who wrote it",
+    )
 
 
 @frozen
@@ -268,8 +271,8 @@ class Boards:
             state = next((one for one in past or () if one.created_at <= timestamp), None)
             if state is None:
                 raise not_found(
-                    "the kept versions of the board do not go back to that time",
-                    recovery="list the kept versions with whiteboard_history",
+                    "the version of the whiteboard from that time is no longer kept",
+                    recovery="list the available versions with whiteboard_history",
                 )
             return _board(state, await versions.content(tx, state))
 
@@ -355,6 +358,6 @@ def _board(of: File | FileState, content: bytes) -> BoardContent:
 
 def _no_such_version() -> MemsvcError:
     return not_found(
-        "the board does not have this version",
-        recovery="list its versions with whiteboard_history",
+        "the whiteboard does not have this version",
+        recovery="list the versions of the whiteboard with whiteboard_history",
     )

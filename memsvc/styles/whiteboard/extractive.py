@@ -14,7 +14,7 @@ from memsvc.core.chunks import sentence_boundary_positions, sentences
 from memsvc.core.facts import Identity, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import is_greeting_phrase
-from memsvc.core.rules.changes import NEGATIVE
+from memsvc.core.rules.change_words import NEGATIVE
 from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.own_words import pasted_spans, within
 from memsvc.core.rules.sentences import SPEAKER_FIRST, TRIM

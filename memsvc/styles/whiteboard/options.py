@@ -12,51 +12,78 @@ class WhiteboardOptions(Options):
         1500,
         ge=100,
         le=20_000,
-        description="maximum tokens of a board, about two pages; a model is given the limit in"
-        " words",
+        description="maximum size of a whiteboard in tokens (the default is about two pages); a"
+        " model is given this limit as a number of words",
     )
     window_entries: int = Field(
         5,
         ge=0,
         le=100,
-        description="latest entries of a conversation that are kept, in RAM only",
+        description="number of latest entries (messages or events) of each conversation that are"
+        " kept, in RAM only",
     )
     lead_in_entries: int = Field(
         3,
         ge=0,
         le=100,
-        description="maximum number of kept entries that a model sees before the new ones",
+        description="maximum number of earlier entries (messages or events) that a model receives"
+        " before the new entries",
     )
     round_tok_max: int = Field(
         8000,
         ge=200,
         le=1_000_000,
-        description="maximum tokens of new entries in one update; more are split into several",
+        description="maximum number of tokens of new entries (messages or events) in one update; if"
+        " there are more, they are split into several updates",
     )
     deadline_s: float = Field(
         30.0,
         gt=0,
         le=3600,
-        description="time limit of a model for one update, and of a call as a whole",
+        description="time limit for a call that updates a whiteboard; the same limit applies each"
+        " time a model writes the whiteboard",
     )
     attempts_max: int = Field(
         5,
         ge=1,
         le=20,
-        description="retries of an update when another call changed the board in the meantime",
+        description="maximum number of attempts to write an update while other calls keep changing"
+        " the whiteboard; then the update fails",
     )
     conversations_kept: int = Field(
         1000,
         ge=1,
         le=1_000_000,
-        description="conversations whose latest entries are kept, in RAM only",
+        description="number of conversations whose latest entries (messages or events) are kept, in"
+        " RAM only",
     )
     history_kept: int = Field(
-        50, ge=0, le=1000, description="number of past versions of a board that are kept"
+        50,
+        ge=0,
+        le=1000,
+        description="number of past versions that are kept of each whiteboard; older ones are"
+        " deleted",
     )
-    entries_max: int = Field(500, ge=1, description="maximum number of entries in one call")
-    content_chars_max: int = Field(100_000, ge=1, description="maximum characters of one entry")
+    entries_max: int = Field(
+        500,
+        ge=1,
+        description="maximum number of entries (messages or events) in one call; a call with more"
+        " is refused",
+    )
+    content_chars_max: int = Field(
+        100_000,
+        ge=1,
+        description="maximum number of characters in one entry (a message or event); a call with a"
+        " longer one is refused",
+    )
     call_chars_max: int = Field(
-        400_000, ge=1, description="maximum characters of all entries in one call"
+        400_000,
+        ge=1,
+        description="maximum number of characters in all entries (messages or events) of one call"
+        " together; a call with more is refused",
     )
-    boards_max: int = Field(100_000, ge=1, description="maximum number of boards in a project")
+    boards_max: int = Field(
+        100_000,
+        ge=1,
+        description="maximum number of whiteboards in a project; further ones are refused",
+    )

@@ -81,12 +81,12 @@ Limit = Annotated[int, Field(ge=1, le=HISTORY_LIMIT_MAX), "maximum number of ver
 UserId = Annotated[
     str,
     AfterValidator(partial(check_identifier, name="user_id")),
-    "the user; up to 128 bytes",
+    "user id; up to 128 bytes",
 ]
 ConversationId = Annotated[
     str,
     AfterValidator(partial(check_identifier, name="conversation_id")),
-    "the conversation; up to 128 bytes",
+    "conversation id; up to 128 bytes",
 ]
 board_tool = partial(tool, toolset="whiteboard", logs=("user_id", "conversation_id"))
 
@@ -101,10 +101,12 @@ class ContextEntry(BaseModel):
         max_length=ROLE_CHARS_MAX,
         description="source: user, assistant, system, or a kind of event",
     )
-    content: str = Field(description="message or event text")
-    timestamp: float | None = Field(None, description="time, in seconds since 1970")
+    content: str = Field(description="text of the message or event")
+    timestamp: float | None = Field(
+        None, description="time of the message or event, in seconds since 1970"
+    )
     type: str | None = Field(
-        None, max_length=TYPE_CHARS_MAX, description="kind, such as message or file"
+        None, max_length=TYPE_CHARS_MAX, description="kind of entry, such as message or file"
     )
 
     @model_validator(mode="before")
@@ -116,43 +118,49 @@ class ContextEntry(BaseModel):
 
 @result
 class BoardUpdate:
-    result: Annotated[bool, "true: the board with these entries is stored"]
+    result: Annotated[bool, "true once the stored whiteboard includes these entries"]
 
 
 @result
 class BoardText:
-    text: Annotated[str, "the board as plain text; empty if it does not exist"]
-    exists: Annotated[bool, "whether the board exists"]
+    text: Annotated[str, "text of the whiteboard; empty if it does not exist"]
+    exists: Annotated[bool, "whether the whiteboard exists"]
     made_by: Annotated[
         Literal[MadeBy, ""],
-        "author: a model, or rules that selected lines of the entries; empty if the board"
-        " does not exist",
+        "who wrote the text: a model, or rules that selected lines from messages and"
+        " events; empty if the whiteboard does not exist",
     ]
-    version: Annotated[str, "version token of the board; empty if it does not exist"]
-    updated_at: Annotated[datetime | None, "time when it was written; null if it does not exist"]
-    tokens: Annotated[int, "tokens (o200k_base) of the text"]
+    version: Annotated[str, "version token of the whiteboard; empty if it does not exist"]
+    updated_at: Annotated[
+        datetime | None, "time when the whiteboard was written; null if it does not exist"
+    ]
+    tokens: Annotated[int, "number of tokens (o200k_base) of the text"]
 
 
 @result
 class BoardDeletion:
-    deleted: Annotated[bool, "whether the board existed"]
+    deleted: Annotated[bool, "whether the whiteboard existed"]
 
 
 @result
 class BoardVersions:
-    versions: Annotated[list[BoardVersion], "versions, newest first, including the current one"]
+    versions: Annotated[
+        list[BoardVersion], "versions of the whiteboard, newest first, including the current one"
+    ]
     next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
 @result
 class RestoredBoard:
-    version: Annotated[str, "version token after the call; unchanged if the content was the same"]
-    updated_at: Annotated[datetime, "time when that was written"]
+    version: Annotated[
+        str, "version token of the whiteboard after the call; unchanged if the text was the same"
+    ]
+    updated_at: Annotated[datetime, "time of the last write"]
 
 
 @result
 class BoardList:
-    boards: Annotated[list[ListedBoard], "boards in byte order of their paths"]
+    boards: Annotated[list[ListedBoard], "whiteboards, in bytewise order of their paths"]
     next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
 
 
@@ -179,12 +187,14 @@ class BoardTools:
         progress: ProgressCallback,
         user_id: UserId,
         conversation_id: ConversationId,
-        entries: Annotated[list[ContextEntry], "new entries, oldest first; none: no change"],
+        entries: Annotated[
+            list[ContextEntry], "new messages or events, oldest first; [] changes nothing"
+        ],
     ) -> BoardUpdate:
         """Update the whiteboard of a conversation with new messages or events.
 
         It is a summary of one or two pages. A model rewrites it, which may take a while; without
-        one, it is made of the entries' sentences. The entries are not stored."""
+        one, it consists of sentences from the entries. The entries are not stored."""
         chars = sum(len(one.content) for one in entries)
         new_entries = await run_in_thread(chars, entries_of, entries, self.options)
         async with _wait_reported(progress, self.options.deadline_s):
@@ -197,7 +207,7 @@ class BoardTools:
         scope: Scope,
         user_id: UserId,
         conversation_id: ConversationId,
-        as_of: Annotated[str, "RFC 3339 time of the board to read"] = "",
+        as_of: Annotated[str, "RFC 3339 time: read the whiteboard as it was then"] = "",
     ) -> BoardText:
         """Read the whiteboard of a conversation, current or as of a past time."""
         board_id, timestamp = BoardId(user_id, conversation_id), parse_timestamp(as_of, "as_of")
@@ -259,7 +269,7 @@ class BoardTools:
         scope: Scope,
         user_id: UserId,
         conversation_id: ConversationId,
-        version: Annotated[Version, "version from whiteboard_history"],
+        version: Annotated[Version, "a version from whiteboard_history"],
     ) -> RestoredBoard:
         """Restore a whiteboard to an earlier version; its current text is kept as a version."""
         board = await self.updates.restore(scope, BoardId(user_id, conversation_id), version)
@@ -271,8 +281,8 @@ class BoardTools:
     async def listing(
         self,
         scope: Scope,
-        user_id: Annotated[str, "only this user's boards; default: all"] = "",
-        limit: Annotated[int, Field(ge=1, le=1000), "maximum number of boards"] = 100,
+        user_id: Annotated[str, "only whiteboards of this user; default: all whiteboards"] = "",
+        limit: Annotated[int, Field(ge=1, le=1000), "maximum number of whiteboards"] = 100,
         cursor: Annotated[
             str, Field(max_length=2 * PATH_BYTES_MAX), "next_cursor of the previous page"
         ] = "",
@@ -288,7 +298,10 @@ class BoardTools:
 def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> list[BoardEntry]:
     """Return the entries with content, cleaned; INVALID_ARGUMENT for what is too long."""
     if len(entries) > options.entries_max:
-        raise invalid(f"entries are limited to {options.entries_max}, not {len(entries)}")
+        raise invalid(
+            f"the argument entries can have at most {options.entries_max} items, but has"
+            f" {len(entries)}"
+        )
     for index, entry in enumerate(entries):
         if len(entry.content) > options.content_chars_max:
             raise invalid(
@@ -297,7 +310,7 @@ def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> l
     if sum(len(entry.content) for entry in entries) > options.call_chars_max:
         raise invalid(
             f"the entries of one call are limited to {options.call_chars_max} characters in total",
-            recovery="send them in several calls",
+            recovery="send the entries in several calls",
         )
     found = []
     for one in entries:
@@ -374,7 +387,7 @@ def completions(database: Database) -> dict[str, Completion]:
 
 
 BOARDS_A_PAGE: Final = 1000
-BY_RULES: Final = "(Lines of the conversation, chosen by rules: no model wrote this.)"
+BY_RULES: Final = "(Lines of the conversation that were selected by rules; no model wrote this.)"
 
 
 def _as_text(body: Mapping[str, Any]) -> str:
@@ -388,7 +401,7 @@ RESOURCE: Final = Resource(
     title="Whiteboard",
     description=(
         "Whiteboard of a conversation as plain text; empty if it does not exist. The last"
-        " line says if rules wrote it."
+        " line says whether rules wrote it."
     ),
     text=_as_text,
     has_notifications=True,
@@ -407,7 +420,7 @@ def _as_message(body: dict[str, Any]) -> str:
 PROMPT: Final = Prompt(
     name="memory:whiteboard",
     title="Whiteboard",
-    description="Whiteboard of a conversation.",
+    description="The whiteboard of a conversation.",
     tool="whiteboard_get",
     arguments=("user_id", "conversation_id", "project"),
     text=_as_message,

@@ -247,7 +247,7 @@ class ConversationWindows:
 log = structlog.get_logger("memsvc.whiteboard")
 
 RETRY_AFTER_S: Final = 1.0
-_RECOVERY: Final = "send the same call again: its entries are kept and included once"
+_RECOVERY: Final = "send the same call again; its entries are kept and will be included once"
 
 
 class BoardUpdates:
@@ -377,14 +377,15 @@ class BoardUpdates:
                 conversation.integrated(share, board.file_id)
                 return
             raise resource_busy(
-                "other calls kept writing this board",
+                "this whiteboard was not updated, because other calls kept changing it at"
+                " the same time",
                 recovery=_RECOVERY,
                 retry_after_s=RETRY_AFTER_S,
             )
         except MemsvcError as error:
             given_up = conversation.abandon(share) if isinstance(error, ModelOutputError) else 0
             log.warning(
-                "a board was not updated",
+                "a whiteboard was not updated",
                 code=error.code.value,
                 reason=error.message,
                 entries_given_up=given_up,
@@ -416,13 +417,14 @@ def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
         return ModelRefusalError(
             Code.UNAVAILABLE,
             message,
-            recovery=f"{error.recovery}: the entries are kept and included in the next update",
+            recovery=f"{error.recovery}; the entries are kept and will be included in the next"
+            " update",
         )
     if given_up:
         return unavailable(
             f"{message}; {given_up} {'entry was' if given_up == 1 else 'entries were'} dropped",
-            recovery=f"the model failed to write a board from them {FAILURES_MAX} times: send the"
-            " important parts again in other words",
+            recovery=f"the model failed {FAILURES_MAX} times to write a whiteboard from these"
+            " entries; send their important parts again in other words",
             retry_after_s=RETRY_AFTER_S,
             details={"entries_given_up": given_up},
         )

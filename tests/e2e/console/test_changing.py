@@ -79,7 +79,7 @@ def test_what_somebody_else_wrote_meanwhile_is_shown_and_nothing_is_lost(
     tab = submit(editing, "Save")
     assert "Saved" in tab.inner_text("main")
     assert read(call, path) == "one\ntheirs and mine\nthree\n"
-    assert tab.locator("li", has_text="Compare with now").count() >= 2
+    assert tab.locator("li", has_text="Compare with the current version").count() >= 2
 
 
 def test_a_file_that_was_deleted_while_it_was_edited_is_not_made_again_unasked(
@@ -137,7 +137,7 @@ def test_a_document_that_somebody_else_wrote_meanwhile_is_shown_beside_what_was_
     assert "Mine." in tab.inner_text("tr.added")
     tab = submit(editing, "Save")
     assert "Mine." in call("read_document", id="later")["text"]
-    tab.get_by_text("Compare with now").nth(1).click()
+    tab.get_by_text("Compare with the current version").nth(1).click()
     tab = submit(editing, "Restore this version")
     assert "Mine." not in call("read_document", id="later")["text"]
 
@@ -153,7 +153,7 @@ def test_a_fact_is_corrected_and_restored(editing: Seen, call: Caller) -> None:
     )
     tab = editing.go("facts", user=user)
     tab.click("summary:has-text('Correct')")
-    tab.get_by_label("Correct value").fill("I live in Quito.")
+    tab.get_by_label("Corrected value").fill("I live in Quito.")
     tab = submit(editing, "Save")
     assert "corrected by a person" in tab.inner_text("main")
     told = call("memory_before_turn", user_id=user, current_input="Where do I live?")
@@ -254,5 +254,5 @@ def test_a_form_of_another_session_changes_nothing(
     seen.agrees = True
     seen.expected = ("status of 403",)
     submit(seen, "Delete")
-    assert "this form belongs to another session" in tab.inner_text("main")
+    assert "this form belongs to another sign-in session of the console" in tab.inner_text("main")
     assert call("file_stat", path="/notes/guarded.md")["exists"]

@@ -41,11 +41,11 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "long session": ("session", lambda call: {"id": "long"}, "Number 299 of 300"),
     "recalls": ("recall", lambda call: {"id": HOSTILE}, "In the prompt"),
     "recall": ("recall", lambda call: {"id": HOSTILE, "turn": "t3"}, "In the prompt"),
-    "whose facts": ("facts", lambda call: {}, HOSTILE),
+    "owner of the facts": ("facts", lambda call: {}, HOSTILE),
     "facts": ("facts", lambda call: {"session": HOSTILE, "user": USER}, "Oslo"),
     "past facts": ("facts", lambda call: {"user": USER, "state": "all"}, "superseded"),
     "fact": ("fact", lambda call: {"user": USER, "id": _fact(call)}, "Kobe"),
-    "whose memories": ("memories", lambda call: {}, "Choose a user"),
+    "user id": ("memories", lambda call: {}, "Choose a user"),
     "memories": ("memories", lambda call: {"user": USER}, HOSTILE),
     "memories found": ("memories", lambda call: {"user": USER, "q": "chess"}, "found"),
     "memory": ("memory", lambda call: {"user": USER, "id": _memory(call)}, "UPDATE"),
@@ -78,7 +78,7 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "file compared": (
         "file-version",
         lambda call: {"path": "/notes/versions.md", "id": _file_version(call)},
-        "Changes since then",
+        "Changes since this version",
     ),
     "file edited": ("edit-file", lambda call: {"path": "/notes/versions.md"}, "Content"),
     "new file": ("edit-file", lambda call: {"path": "/notes/"}, "New file"),
@@ -93,14 +93,14 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "archived knowledge": (
         "knowledge",
         lambda call: {"where": "archived"},
-        "Its text was forgotten.",
+        "The text was forgotten.",
     ),
     "jobs": ("jobs", lambda call: {}, "Failed permanently"),
     "settings": ("settings", lambda call: {}, "Retention"),
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
     "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
     "usage": ("usage", lambda call: {}, "default"),
-    "purge": ("purge", lambda call: {}, "The first step only counts it"),
+    "purge": ("purge", lambda call: {}, "The first step only counts the data"),
 }
 
 
@@ -224,7 +224,7 @@ def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
     ("place", "query", "words"),
     [
         ("session", {"id": "no such session"}, "This session does not exist"),
-        ("session", {}, "Conversations of this project"),
+        ("session", {}, "The conversations in this project"),
         ("session", {"id": "x" * 400}, "The request failed"),
         ("fact", {"id": "nothing", "user": USER}, "This fact does not exist"),
         ("file", {"path": "/no/such/file"}, "the file does not exist"),

@@ -110,7 +110,7 @@ def test_somebody_finds_out_why_an_agent_knew_something(seen: Seen) -> None:
     said = tab.locator("li.turn[aria-current]")
     assert "I live in Kobe." in said.inner_text()
     assert tab.locator("li.turn").first.get_attribute("aria-current") == "true"
-    said.get_by_role("link", name="Recalled memory, and why").click()
+    said.get_by_role("link", name="What was recalled, and why").click()
     tab.locator(".crumbs a").last.click()
     assert tab.locator("li.turn").count() == 2
 

@@ -70,7 +70,7 @@ def test_without_its_database_the_overview_says_so_and_shows_no_numbers(
     with console.path.cut():
         tab = seen.go("")
         assert "cannot be reached at the moment" in tab.inner_text("main")
-        assert "None yet" not in tab.inner_text("main")
+        assert "There are no sessions yet" not in tab.inner_text("main")
         assert "Nothing has failed" not in tab.inner_text("main")
         assert seen.barriers() == []
     tab = seen.go("")

@@ -277,7 +277,7 @@ async def test_history_is_of_exactly_one_path(past: Past) -> None:
     for tool, more in (("list_versions", {}), ("read_version", {"history_id": version})):
         for root in ("", "/"):
             body = await past.refuses("INVALID_PATH", tool, path=root, **more)
-            assert body["message"] == "the path must be that of a single file"
+            assert body["message"] == "the path must name a file, not the root"
         await past.refuses("NOT_FOUND", tool, path="/d", **more)
         await past.refuses("NOT_FOUND", tool, path="/d/ff", **more)
     await past.refuses("INVALID_PATH", "restore_version", path="", history_id=version)

@@ -29,8 +29,8 @@ def of(text: str) -> str:
 
 def test_a_text_is_told_by_its_opening_its_length_and_its_words() -> None:
     assert of(NOTES) == (
-        'The file opens with "# Trains" and has approximately 5 lines. '
-        "Frequent terms include trains, station, tickets, vienna, buy."
+        'The file begins with "# Trains" and has approximately 5 lines. Frequent terms'
+        " include trains, station, tickets, vienna, buy."
     )
 
 
@@ -50,35 +50,35 @@ def test_an_empty_file_is_empty() -> None:
 
 @pytest.mark.parametrize("text", ["QUJD" * 30, "QUJD" * 30 + "\n", "1,2;3 " * 10, "x" * 65])
 def test_what_does_not_read_as_text_is_called_opaque(text: str) -> None:
-    assert of(text) == f"Opaque content of {len(text)} bytes that does not read as text."
+    assert of(text) == f"Binary content of {len(text)} bytes that cannot be read as text."
 
 
 @pytest.mark.parametrize("text", ["x" * 64, "1,2;3", "4711 " * 6])
 def test_a_short_text_is_not_opaque(text: str) -> None:
-    assert of(text).startswith("The file opens with")
+    assert of(text).startswith("The file begins with")
 
 
 def test_what_is_no_text_is_called_opaque() -> None:
     assert (
         rule_summary(b"", size_bytes=9, is_text=False)
-        == "Opaque content of 9 bytes that does not read as text."
+        == "Binary content of 9 bytes that cannot be read as text."
     )
 
 
 def test_whitespace_opens_with_nothing() -> None:
-    assert of("\n\n  \n") == "A text file of approximately 3 lines."
+    assert of("\n\n  \n") == "A text file with approximately 3 lines."
 
 
 def test_markup_is_left_out_of_the_opening() -> None:
-    assert of("```html\n<p>Hello <b>Ada</b> < 3</p>\n").startswith('The file opens with "html"')
+    assert of("```html\n<p>Hello <b>Ada</b> < 3</p>\n").startswith('The file begins with "html"')
     assert of("<html>\n<p>Hello <b>Ada</b> < 3</p>\n").startswith(
-        'The file opens with "Hello Ada ‹ 3"'
+        'The file begins with "Hello Ada ‹ 3"'
     )
-    assert of("\x1b[31mred\u202e\x00\tline\n").startswith('The file opens with "[31mred line"')
+    assert of("\x1b[31mred\u202e\x00\tline\n").startswith('The file begins with "[31mred line"')
 
 
 def test_a_long_line_is_cut() -> None:
-    assert f'opens with "{("word " * 32).strip()}"' in of("word " * 1000)
+    assert f'begins with "{("word " * 32).strip()}"' in of("word " * 1000)
     assert len("word " * 32) == OPENING_CHARACTERS_MAX
 
 

@@ -54,7 +54,7 @@ async def test_an_answer_has_its_place_its_text_and_what_the_file_is_about(files
     await files.write("/notes/a.md", "The walrus sings.\n")
     (chunk,) = (await files("search", query="walrus"))["chunks"]
     assert chunk.pop("score") > 0
-    assert chunk.pop("file_summary").startswith('The file opens with "The walrus sings."')
+    assert chunk.pop("file_summary").startswith('The file begins with "The walrus sings."')
     assert chunk == {
         "file_path": "/notes/a.md",
         "file_seek_start_bytes": 0,

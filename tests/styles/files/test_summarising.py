@@ -53,7 +53,7 @@ from tests.styles.files.conftest import FileDoor
 pytestmark = pytest.mark.anyio
 TRAINS = "The night train from Vienna to Rome leaves at seven. " * 30
 SAID = "A timetable of night trains between Vienna and Rome."
-RULES = "The file opens with"
+RULES = "The file begins with"
 CALLS_MAX = 8
 FILE_INPUT_TOKENS_MAX = 64_000
 """What one file may cost."""
@@ -257,7 +257,7 @@ async def test_tiny_binary_and_deleted_files_are_not_sent(
     assert await admin.fetchval("SELECT count(*) FROM summaries") == 0
     await files.write("/f.txt", "//79" * 500, mode="TRUNCATE", content_encoding="base64")
     await summarise(files, version)
-    assert (await summary(files)).startswith("Opaque content")
+    assert (await summary(files)).startswith("Binary content")
     await files("delete", path="/f.txt")
     await summarise(files, version)
     await summarise(files, f"{uuid.uuid4().hex}:1")

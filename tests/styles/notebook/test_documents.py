@@ -177,7 +177,7 @@ async def test_restored_version_says_which_documents_have_no_kept_text(
     await notebook.write("root", "nothing")
     await admin.execute("DELETE FROM files WHERE path = '/notebook/a.md'")
     answer = await notebook("restore_document", id="root", version=whole)
-    assert answer["note"] == "the texts of these documents are no longer kept: a"
+    assert answer["note"] == "the texts of these documents are no longer available: a"
     assert answer["text"] == f"Succeeded\nCreated: a\nNote: {answer['note']}"
 
 

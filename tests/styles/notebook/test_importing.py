@@ -56,8 +56,8 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     ("texts", "code", "message"),
     [
         ({"a": ""}, "INVALID_ARGUMENT", "Error: root: not found"),
-        ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is not a document id"),
-        ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is not a document id"),
+        ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is not a valid document id"),
+        ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is not a valid document id"),
         (
             {"root": "x" * 100},
             "PAYLOAD_TOO_LARGE",

@@ -117,8 +117,12 @@ async def test_id_of_a_renamed_document_can_be_used_anew(
         ({"id": "root", "new_id": "x"}, "INVALID_ARGUMENT", "id: the root cannot be moved"),
         ({"id": "a", "new_id": "b"}, "ALREADY_EXISTS", "new_id: already exists"),
         ({"id": "a", "new_id": "root"}, "ALREADY_EXISTS", "new_id: already exists"),
-        ({"id": "a", "new_id": "x]]"}, "INVALID_ARGUMENT", "new_id: is not a document id"),
-        ({"id": "a", "new_id": "x" * 129}, "INVALID_ARGUMENT", "new_id: is not a document id"),
+        ({"id": "a", "new_id": "x]]"}, "INVALID_ARGUMENT", "new_id: is not a valid document id"),
+        (
+            {"id": "a", "new_id": "x" * 129},
+            "INVALID_ARGUMENT",
+            "new_id: is not a valid document id",
+        ),
         ({"id": "none", "new_id": "x"}, "NOT_FOUND", "id: not found"),
         ({"id": "a"}, "INVALID_ARGUMENT", "parent: is missing"),
         ({"id": "a", "new_id": "x", "parent": "a1"}, "INVALID_CONTENT", "circular reference"),
@@ -162,7 +166,10 @@ async def test_a_link_that_cannot_be_taken_out_by_itself_is_left_to_the_caller(
     for text in ("[[[[x]]]]", "[[new[[x]]]]"):
         await planted.write("a1", text)
         message, _ = await planted.refused("INVALID_CONTENT", "move_document", id="x", parent="b")
-        assert message == "Error: id: its link cannot be removed from the old parent automatically"
+        assert message == (
+            "Error: id: the link to the document cannot be removed from the old parent"
+            " automatically"
+        )
         assert await planted.text("a1") == text
     assert await planted("move_document", id="x", parent="b", old_parent_content="none")
 
@@ -193,8 +200,14 @@ async def test_a_move_that_would_leave_no_tree_changes_nothing(planted: Notebook
     ):
         assert (await planted.refused(code, "move_document", id=name, parent=parent))[0] == message
     for contents, message in (
-        ({"old_parent_content": "[[a1]]"}, "Error: old_parent_content: must not link the document"),
-        ({"new_parent_content": "none"}, "Error: new_parent_content: must link the document"),
+        (
+            {"old_parent_content": "[[a1]]"},
+            "Error: old_parent_content: must not contain a link to the document",
+        ),
+        (
+            {"new_parent_content": "none"},
+            "Error: new_parent_content: must contain a link to the document",
+        ),
     ):
         told = await planted.refused(
             "INVALID_CONTENT", "move_document", id="a1", parent="b", **contents
@@ -211,7 +224,9 @@ async def test_a_move_that_would_leave_no_tree_changes_nothing(planted: Notebook
         parent="root",
         new_parent_content="[[a1]] [[b]]",
     )
-    assert told[0] == "Error: content: a document with a new text would be removed"
+    assert (
+        told[0] == "Error: content: the call would remove a document whose text it has just written"
+    )
     assert await planted.tree() == before
 
 

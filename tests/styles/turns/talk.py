@@ -14,10 +14,9 @@ import tiktoken
 
 from memsvc.adapters import tokens
 from memsvc.core.items import Item
-from memsvc.store.recalls import EntryPlace
+from memsvc.core.ranking import Candidate, Kind
 from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
-from memsvc.styles.turns.recall.recalled import Kind, RecalledChunk
 from memsvc.styles.turns.turn_items import TurnItem
 from tests.door import Door
 
@@ -168,12 +167,24 @@ async def recalled_facts(
     return [by_record[record] for record in prepared["recall_fact_ids"]]
 
 
-def recalled(kind: Kind, **fields: Any) -> RecalledChunk:
+def recalled(kind: Kind, **fields: Any) -> Candidate:
     """A recalled fact, insight, passage or item as the memory block gets it."""
-    said = {"session": "s", "turn": "t", "time": AT, "role": "user", "speaker": ""}
-    place = EntryPlace(1, fields.pop("entry", 1))
-    told = (said if kind == "turn" else {}) | fields
-    return RecalledChunk(kind, told, "r", 1.0, {}, 10, id="r", place=place)
+    said = {name: fields.pop(name) for name in ("session", "role", "speaker") if name in fields}
+    time, turn, entry = fields.pop("time", AT), fields.pop("turn", "t"), fields.pop("entry", 1)
+    return Candidate(
+        entry,
+        {},
+        0,
+        **({"session": "s", "role": "user"} | said),
+        message_at=time,
+        ref=f"{turn}-in-0",
+        index_id=1,
+        score=1.0,
+        kind=kind,
+        id="r",
+        fields=fields,
+        tokens=10,
+    )
 
 
 def turn_items(items: Sequence[Item]) -> list[TurnItem]:

@@ -126,7 +126,7 @@ def test_an_archive_of_many_frames_is_read_piece_by_piece_in_their_order() -> No
     said = [f"line {at}\n".encode() * (at % 7 * 400) for at in range(400)]
     packed = b"".join(EMPTY_FRAME + zstandard.compress(some) for some in said) + EMPTY_FRAME
     assert decompress(packed, bytes_max=MOST) == b"".join(said)
-    with pytest.raises(ValueError, match="not a whole"):
+    with pytest.raises(ValueError, match="is not complete"):
         decompress(packed + EMPTY_FRAME[:-1], bytes_max=MOST)
     with pytest.raises(ValueError, match="more than 1000 bytes"):
         decompress(packed, bytes_max=1000)

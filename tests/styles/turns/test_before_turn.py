@@ -273,7 +273,9 @@ async def test_an_input_that_alone_is_over_the_limit_is_refused_saying_by_how_mu
     body = await door.refuses(
         "INVALID_ARGUMENT", BEFORE, session_id="s1", current_input=[long], max_input_tok=300
     )
-    assert f"{tokens} tokens, {tokens - 300} more than max_input_tok (300)" in body["message"]
+    assert (
+        f"{tokens} tokens, which is {tokens - 300} more than max_input_tok (300)" in body["message"]
+    )
     assert (await door(BEFORE, session_id="s1", current_input=[long], max_input_tok=tokens))[
         "input_items"
     ] == [long]
@@ -362,7 +364,7 @@ async def test_explain_says_of_every_candidate_why_it_is_shown_or_not(opened: Op
     assert reasons["t9-out-0"] == "in the recent context"
     assert (
         "over recall_turns_limit" in reasons.values()
-        or "nearly the same as an earlier one" in reasons.values()
+        or "nearly the same as an earlier item" in reasons.values()
     )
     assert all(
         abs(sum(one["parts"].values()) - one["score"]) < 0.01
@@ -370,6 +372,20 @@ async def test_explain_says_of_every_candidate_why_it_is_shown_or_not(opened: Op
         if one["kind"] == "turn"
     )
     assert (await ask(door, "hi"))["explanation"] is None
+
+
+async def test_explanation_lists_an_item_once_that_is_shown_as_an_answer(opened: Opened) -> None:
+    door = opened(recent_context_items=0, recall_turns_limit=1)
+    for turn in range(3):
+        said = f"My bees number {turn} live in Zanzibar."
+        await say(door, f"t{turn}", said, answer=f"Hive {turn} of Zanzibar, then.")
+    prepared = await ask(door, "Where do my bees live in Zanzibar?", explain=True)
+    listed = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
+    refs = [one["ref"] for one in listed]
+    assert sorted(refs) == sorted(f"t{turn}-{way}-0" for turn in range(3) for way in ("in", "out"))
+    assert ["answer to an item that is shown"] in [
+        [*one["parts"]] for one in listed if one["shown"]
+    ]
 
 
 async def test_explain_tells_facts_that_were_left_out_from_turns(opened: Opened) -> None:

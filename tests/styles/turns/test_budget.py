@@ -81,7 +81,7 @@ def test_an_input_that_fits_exactly_fits() -> None:
 
 def test_an_input_over_the_limit_is_told_by_how_much() -> None:
     with pytest.raises(
-        MemsvcError, match=r"130 tokens, 30 more than max_input_tok \(100\)"
+        MemsvcError, match=r"130 tokens, which is 30 more than max_input_tok \(100\)"
     ) as refused:
         budget.check_limit(130, 100)
     assert refused.value.code is Code.INVALID_ARGUMENT

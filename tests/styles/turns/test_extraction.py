@@ -10,6 +10,7 @@ from memsvc.core.facts import FactTier, Statement
 from memsvc.core.items import Item, text_of
 from memsvc.core.rules import extraction
 from memsvc.core.rules.extraction import NOTHING, STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ
+from memsvc.core.rules.sentences import Message
 from memsvc.styles.turns import block
 from memsvc.styles.turns.turn_items import Turn, read_statements
 from tests.styles.turns.talk import assistant, developer, recalled, turn_items, user
@@ -184,9 +185,9 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     chars: list[int] = []
     findings = extraction._reading_of
 
-    def counted(text: str) -> extraction.Reading:
-        chars.append(len(text))
-        return findings(text)
+    def counted(message: Message) -> extraction.Reading:
+        chars.append(len(message.text))
+        return findings(message)
 
     monkeypatch.setattr(extraction, "_reading_of", counted)
     middle = "so it is. " * 2000

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, rank, read_question
+from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, QuestionTerms, rank
 from memsvc.core.scope import Scope
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -58,7 +58,7 @@ async def test_a_turn_moves_in_the_ranking_by_a_bounded_factor(call: Door, verdi
 
 
 def test_feedback_never_lifts_what_shares_no_word_above_what_does() -> None:
-    question = read_question("rye bread", 10, {"rye": 2, "bread": 2})
+    question = QuestionTerms.of("rye bread").in_index(10, {"rye": 2, "bread": 2})
     ranked = rank(
         [Candidate(1, {"rye": 1.0}, 8, feedback=-1), Candidate(9000, {}, 8, feedback=1)],
         question,

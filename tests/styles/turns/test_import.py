@@ -296,7 +296,7 @@ async def test_imported_item_with_an_unreadable_time_is_left_out_and_named(door:
     done = await bring(door, {"log.jsonl": jsonl([dated, wrong, epoch, torn])})
     assert done["counts"]["items"] == 2
     assert [(one["line"], one["why"].split(" must")[0]) for one in done["broken"]] == [
-        (2, "not a response item: item.metadata.occurred_at"),
+        (2, "the line is not a response item: item.metadata.occurred_at"),
         (4, "ts is not valid"),
     ]
 
@@ -459,7 +459,7 @@ async def test_a_policy_comes_along_and_governs_the_facts(door: Door, clock: Fak
     bad = await bring(
         door, {"meta/policy.json": '{"tiers": {"L1": 7}}'} | legacy_events(), session="s2"
     )
-    assert [one["why"] for one in bad["broken"]] == ["not a policy"]
+    assert [one["why"] for one in bad["broken"]] == ["the text is not a policy"]
 
 
 async def test_nothing_is_imported_into_a_session_that_is_to_keep_nothing(door: Door) -> None:
@@ -484,7 +484,11 @@ async def test_a_packed_file_of_very_many_frames_is_told_as_broken_and_the_rest_
     packed = "events/archive/2026/01/01/log-20260101.jsonl.zst"
     done = await bring(door, canonical() | {packed: "P*M\x18\0\0\0\0" * 145_000})
     assert done["broken"] == [
-        {"file": packed, "line": 0, "why": "an archive of more than 10000 frames"}
+        {
+            "file": packed,
+            "line": 0,
+            "why": "the zstd archive consists of more than 10000 frames (compressed parts)",
+        }
     ]
     assert done["counts"]["turns"] == 2
 

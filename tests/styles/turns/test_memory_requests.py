@@ -6,6 +6,7 @@ import pytest
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX, Statement
 from memsvc.core.rules.memory_requests import memory_requests
+from memsvc.core.rules.sentences import Message
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.talk import ask, memory, say, values
@@ -152,7 +153,8 @@ def test_content_of_a_request_is_kept_word_for_word(text: str, content: str) -> 
 
 @pytest.mark.parametrize("text", NO_REQUESTS)
 def test_question_or_memory_of_ones_own_is_no_request(text: str) -> None:
-    assert memory_requests(text) == (text, [])
+    message = Message(text)
+    assert memory_requests(message) == (message, [])
     assert statements(text) == []
 
 

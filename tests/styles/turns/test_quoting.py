@@ -150,7 +150,7 @@ async def test_a_board_is_quoted_to_its_own_user_alone(
     )
     assert (
         refused["message"]
-        == "sources: whiteboard needs user_id, because each board belongs to a user"
+        == "sources: whiteboard needs user_id, because each whiteboard belongs to a user"
     )
 
 
@@ -200,7 +200,7 @@ async def test_a_source_that_is_not_kept_here_is_refused_and_those_that_are_name
         "INVALID_ARGUMENT", "memory_before_turn", current_input="x", sources=["turns", "whiteboard"]
     )
     assert refused["message"] == (
-        "sources: this service does not provide whiteboard; available: turns, facts,"
+        "sources: this service does not provide whiteboard; it provides turns, facts,"
         " insights, notebook"
     )
 

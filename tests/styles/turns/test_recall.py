@@ -7,7 +7,7 @@ import pytest
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.question_kinds import QuestionKind
-from memsvc.core.ranking import Candidate
+from memsvc.core.ranking import Candidate, QuestionTerms
 from memsvc.core.scope import Scope
 from memsvc.store import insights
 from memsvc.store.database import Database
@@ -316,4 +316,4 @@ async def test_an_answer_in_other_words_is_recalled_from_an_agents_work(
 def test_one_word_of_a_fact_is_no_evidence_for_general_knowledge(kind: str, told: int) -> None:
     found = {7: IndexMatches(30, {"use": 1}, [Candidate(3, {"use": 4.0}, 9)])}
     question = "What is Kubernetes used for?"
-    assert len(rank_entries(question, QuestionKind(kind), [7], found)) == told
+    assert len(rank_entries(QuestionTerms.of(question), QuestionKind(kind), [7], found)) == told

@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.facts import Claim, Statement
-from memsvc.core.rules import extraction
+from memsvc.core.rules import extraction, sentences
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.turns import policy
@@ -44,7 +44,7 @@ def older_rules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ]
 
     monkeypatch.setattr(extraction, "claims_of", read_by_older_rules)
-    monkeypatch.setattr(extraction, "pasted_spans", lambda _: [])
+    monkeypatch.setattr(sentences, "pasted_spans", lambda _: [])
     return monkeypatch
 
 

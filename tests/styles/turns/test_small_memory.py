@@ -94,6 +94,32 @@ async def test_personal_questions_find_answers_in_other_words_and_general_ones_f
     assert wrong == []
 
 
+ACROSS = [
+    ("The spare key hangs behind the shed door", "Wo hängt der Ersatzschlüssel?"),
+    ("Wo wir im Sommer hinfahren, wissen wir noch nicht", "Where are we going this summer?"),
+    ("Le plombier passe jeudi pour la fuite", "¿Cuándo viene el fontanero?"),
+    (
+        "Cuando llega mi suegra, ponemos el mantel de lino",
+        "Quelle nappe met-on pour ma belle-mère ?",
+    ),
+    ("猫のごはんは朝七時と夜八時", "什么时候喂猫？"),
+    ("什么时候装修还没定，先把厨房的灯换了", "台所で何を交換した？"),
+]
+"""Statements and a question about each in another language, whose common words others have."""
+
+
+async def test_question_finds_what_was_said_in_another_language_before_what_is_worded_alike(
+    door: Door,
+) -> None:
+    for number, (text, _) in enumerate(ACROSS):
+        await say(door, f"t{number}", text, session=f"old {number}", user_id="ada")
+    first = []
+    for _, question in ACROSS:
+        prepared = await ask(door, question, session="new", user_id="ada", explain=True)
+        first.append(prepared["explanation"]["candidates"][0]["session"])
+    assert first == [f"old {number}" for number in range(len(ACROSS))]
+
+
 FILLERS = [
     "Thanks, that helps.",
     "ok, next one",
@@ -253,3 +279,15 @@ async def test_a_question_about_the_work_is_answered_though_it_shares_no_word_wi
     assert "Tove" in str(told)
     other = await ask(door, "Who composed the opera Fidelio?", session="new", user_id="ada")
     assert not memory(other).get("turns"), "what anybody knows is not about the work"
+
+
+async def test_request_about_the_world_is_told_nothing_whatever_it_names(door: Door) -> None:
+    await say(door, "t1", "Halina turns 69 on 28 December, she loves orchids.", user_id="u1")
+    await say(door, "t2", "The garden fence was painted green.", session="s2", user_id="u1")
+    for request in (
+        "Translate Halina into Greek.",
+        "How is Halina spelled?",
+        "Describe the colour green.",
+    ):
+        prepared = await ask(door, request, "new", user_id="u1")
+        assert memory(prepared)["turns"] == [], request

@@ -133,7 +133,8 @@ async def test_whoever_reads_a_board_by_rules_is_told_so(
         assert found is not None
         assert (found["made_by"], "rules" in found["text"]) == ("rules", False)
         shown = (
-            f"{found['text']}\n\n(Lines of the conversation, chosen by rules: no model wrote this.)"
+            f"{found['text']}\n\n(Lines of the conversation that were selected by rules; no"
+            " model wrote this.)"
         )
         assert await resource(client) == shown
         prompt = (await client.get_prompt("memory:whiteboard", dict(WHO))).messages[0].content

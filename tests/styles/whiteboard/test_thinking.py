@@ -44,7 +44,7 @@ async def test_a_refusal_is_no_board(opened: Opened, llm: ScriptedLlm, refusal: 
     with pytest.raises(Refused) as refused:
         await board("context_update", **WHO, entries=entries)
     assert refused.value.body["code"] == "UNAVAILABLE"
-    assert "is not a board" in refused.value.body["message"]
+    assert "cannot be used as a whiteboard" in refused.value.body["message"]
     assert await read(board) == "- The launch is on Friday."
 
 

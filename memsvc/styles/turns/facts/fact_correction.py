@@ -139,8 +139,9 @@ class FactCorrection:
             if old.state is not FactState.ACTIVE and not isinstance(correction, Restored):
                 raise MemsvcError(
                     Code.CONFLICT,
-                    "this is a past value of the fact",
-                    recovery="correct the current value, or restore this one",
+                    "the value with this record_id is not the current value of the fact",
+                    recovery="correct the current value of the fact, or restore the value with"
+                    " this record_id",
                 )
             active = [old] if old.state is FactState.ACTIVE else []
             closed = {(fact.index_id, fact.entry): fact for fact in [*known, *active]}
@@ -200,7 +201,7 @@ class FactCorrection:
         ]
         if not all(policy.store for policy in policies):
             raise MemsvcError(
-                Code.CONFLICT, "the session's policy does not allow anything to be stored"
+                Code.CONFLICT, "the policy of this session does not allow anything to be stored"
             )
         return policies[-1]
 
@@ -273,11 +274,11 @@ def _value_in(statement: str, old: Statement) -> str:
 def _checked(text: str, name: str, key: str) -> str:
     plain = plain_line(text)
     if not plain:
-        raise invalid(f"{name} does not contain a statement")
+        raise invalid(f"{name} must contain visible text")
     if len(plain) > STATEMENT_CHARS_MAX:
         raise invalid(f"{name} is limited to {STATEMENT_CHARS_MAX} characters")
     if is_secret(plain, f"{key.replace('_', ' ')} {plain}"):
-        raise invalid(f"{name} looks like a secret, which is not stored in facts")
+        raise invalid(f"{name} looks like a secret, and secrets are not stored in facts")
     return plain
 
 

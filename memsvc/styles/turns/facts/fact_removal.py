@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from memsvc.core.analysis import query_terms, terms
+from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.call_context import step_done
 from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.facts import Fact, Identity, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
-from memsvc.core.ranking import content_terms
+from memsvc.core.ranking import QuestionTerms
 from memsvc.core.redaction import comparable
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.extraction import requested_fact_ids
@@ -57,7 +57,7 @@ from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.recall.recall_request import RecallRequest
-from memsvc.styles.turns.recall.recalled_facts import is_beside
+from memsvc.styles.turns.recall.recalled_facts import without_others
 from memsvc.styles.turns.turn_index import TurnIndex
 
 WIPE_JOB: Final = "turns.wipe"
@@ -232,9 +232,9 @@ class FactRemoval:
         Where it found none, the sentences that it names."""
         if not targets.question.strip():
             return _Named(targets.names, ())
-        now, sources = self._clock.now(), frozenset({"facts"})
+        question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
         request = RecallRequest(
-            owner.session, "", owner.user, targets.question, now, sources=sources
+            owner.session, "", owner.user, question, self._clock.now(), sources=sources
         )
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)
@@ -245,7 +245,7 @@ class FactRemoval:
             session=owner.session,
             turns=(),
         )
-        found = [fact for fact in found if not is_beside(fact, targets.question)]
+        found = without_others(found, targets.question)
         said = await said_terms(tx, owner.session, owner.user, targets.question)
         named = _named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
@@ -473,9 +473,10 @@ class FactRemoval:
 
 def _no_forget() -> MemsvcError:
     return not_found(
-        "this forget_id cannot be undone",
-        recovery="it belongs to another user, was already erased or undone, or its undo period"
-        " has ended",
+        "the deletion with this forget_id cannot be undone: it belongs to another user, was"
+        " already undone or made final, or is past the time within which it can be undone",
+        recovery="pass a forget_id that memory_forget returned for this user_id, before its"
+        " undo_until",
     )
 
 

@@ -33,7 +33,6 @@ from memsvc.store.fact_history import FactHistoryFilter, FactPosition
 from memsvc.store.facts import CurrentFact, latest_facts
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import COUNT_FACTOR, Costs
-from memsvc.styles.turns.facts.elsewhere import held_elsewhere
 from memsvc.styles.turns.facts.fact_correction import (
     Correction,
     FactCorrection,
@@ -47,6 +46,7 @@ from memsvc.styles.turns.facts.fact_removal import (
     RemovalTargets,
     RemovedFacts,
 )
+from memsvc.styles.turns.facts.forgetting import held_elsewhere
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_models import SessionId, TurnId, TurnUser
 
@@ -55,11 +55,8 @@ LIMIT_MAX: Final = 500
 CURSOR_CHARS_MAX: Final = 128
 TEXT_CHARS_MAX: Final = 1000
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
-FactUser = Annotated[TurnUser, "the person"]
-Reach = Annotated[
-    Literal["all", "session", "user"],
-    "whose facts",
-]
+FactUser = Annotated[TurnUser, "user id"]
+Reach = Annotated[Literal["all", "session", "user"], "whose facts"]
 CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
 fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
@@ -67,7 +64,7 @@ NOTHING_NOTE: Final = (
     "nothing was found or forgotten: use the words of the message, or find it with"
     " memory_list_facts or memory_before_turn and pass its fact_ids or turn_ids"
 )
-BACKUPS_NOTE: Final = "backups and archives made earlier keep it until they are deleted"
+BACKUPS_NOTE: Final = "backups and archives made earlier still contain it until they are deleted"
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 FACTS_MAX: Final = 500
@@ -94,27 +91,27 @@ class _Told(NamedTuple):
 
 @result
 class FactEvidence:
-    session_id: Annotated[str, "session in which it was said"]
-    turn_id: Annotated[str, "turn in which it was said"]
-    item: Annotated[str, "id of the item's event, as in the session's event files"]
-    user_id: Annotated[str, "speaker, if known"]
+    session_id: Annotated[str, "session from which the fact comes"]
+    turn_id: Annotated[str, "turn from which the fact comes"]
+    item: Annotated[str, "id of the item that states the fact, as in the session's event files"]
+    user_id: Annotated[str, "user id of the speaker, if known"]
     origin: Annotated[
         str,
-        "origin of the fact: rule, model, user or import; person: corrected by a person",
+        "source of the fact: rule, model, user or import; person if a person corrected it",
     ]
 
 
 @result
 class Feedback:
-    changed: Annotated[bool, "whether it was said again, or in other words"]
+    changed: Annotated[bool, "false if the same rating was already stored"]
 
 
 @result
 class FactDoubt:
-    text: Annotated[str, "the user's later sentence"]
-    said_at: Annotated[datetime, "time"]
-    session_id: Annotated[str, "session in which it was said"]
-    turn_id: Annotated[str, "turn in which it was said"]
+    text: Annotated[str, 'later sentence of the user, or "reported as wrong"']
+    said_at: Annotated[datetime, "time of the sentence or of the report"]
+    session_id: Annotated[str, "session in which the sentence was said"]
+    turn_id: Annotated[str, "turn in which the sentence was said"]
 
 
 @result
@@ -123,75 +120,83 @@ class ListedFact:
     record_id: Annotated[
         str, "id of this value of the fact, as in recall_fact_ids; memory_forget accepts it too"
     ]
-    key: Annotated[str, "the kind of the fact"]
-    value: Annotated[str, "value, as it was said"]
-    statement: Annotated[str, "the words that state it; empty if unknown"]
-    tier: Annotated[str, "retention tier: L0 permanent, L1 a day, L2 a week"]
-    confidence: Annotated[float, "confidence, 0 to 1"]
+    key: Annotated[str, "kind of fact"]
+    value: Annotated[str, "value of the fact, as it was said"]
+    statement: Annotated[str, "sentence that states the fact; empty if unknown"]
+    tier: Annotated[str, "how long the fact is kept: L0 for good, L1 a day, L2 a week"]
+    confidence: Annotated[float, "confidence that the fact is true, 0 to 1"]
     state: Annotated[
         str,
-        "active, questioned (may no longer be true, see doubt), superseded, deleted, or expired",
+        "active, questioned (may no longer be true, see doubt), superseded, deleted or expired",
     ]
-    doubt: Annotated[FactDoubt | None, "the later sentence that puts it in doubt"]
-    valid_from: Annotated[datetime, "time from which it is true"]
+    doubt: Annotated[FactDoubt | None, "later sentence that casts doubt on the fact"]
+    valid_from: Annotated[datetime, "time from which the fact is true"]
     valid_to: Annotated[
-        datetime | None, "time until which it was true, if it was replaced or withdrawn"
+        datetime | None, "time until which the fact was true, if it was replaced or withdrawn"
     ]
-    expires_at: Annotated[datetime | None, "end of its last day; null if it does not expire"]
-    superseded_by: Annotated[str | None, "record_id of the value that replaced it"]
-    evidence: Annotated[FactEvidence, "where it was said"]
+    expires_at: Annotated[
+        datetime | None, "end of the last day on which the fact is kept; null if it does not expire"
+    ]
+    superseded_by: Annotated[str | None, "record_id of the value that replaced this one"]
+    evidence: Annotated[FactEvidence, "where the fact comes from"]
 
 
 @result
 class FactList:
-    facts: Annotated[list[ListedFact], "facts, newest first; without forgotten ones"]
+    facts: Annotated[list[ListedFact], "facts, newest first; forgotten facts are omitted"]
     next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
-    note: Annotated[str | None, "where the search looked, if nothing was found"] = None
+    note: Annotated[str | None, "whose facts were searched, if none were found"] = None
 
 
 @result
 class ForgottenTurn:
-    turn_id: Annotated[str, "the turn"]
-    items: Annotated[int, "number of its items that recall could show"]
+    turn_id: Annotated[str, "id of the turn"]
+    items: Annotated[int, "number of items in the turn that could be recalled"]
 
 
 @result
 class ForgottenSentence:
-    session_id: Annotated[str, "session in which it was said"]
-    turn_id: Annotated[str, "the turn"]
+    session_id: Annotated[str, "session in which the sentence was said"]
+    turn_id: Annotated[str, "id of the turn"]
     text: Annotated[str, "the sentence"]
 
 
 @result
 class HeldElsewhere:
-    kind: Annotated[str, "files, whiteboard, notebook, knowledge or memories"]
-    id: Annotated[str, "path or id of the place"]
+    kind: Annotated[str, "kind of place: files, whiteboard, notebook, knowledge or memories"]
+    id: Annotated[str, "path or id at which the text was found"]
 
 
 @result
 class ForgottenFacts:
     dry_run: Annotated[bool, "true if nothing was changed"]
     facts: Annotated[
-        list[ListedFact], "values that were or would be forgotten, as they were before"
+        list[ListedFact],
+        "forgotten values, as they were before; in a dry run: values that would be forgotten",
     ]
-    turns: Annotated[list[ForgottenTurn], "turns that were or would be forgotten"]
+    turns: Annotated[
+        list[ForgottenTurn], "forgotten turns; in a dry run: turns that would be forgotten"
+    ]
     sentences: Annotated[
-        list[ForgottenSentence], "sentences of messages that were or would be forgotten with them"
+        list[ForgottenSentence],
+        "sentences of messages that were forgotten as well; in a dry run: sentences that"
+        " would be forgotten",
     ]
     not_found: Annotated[list[str], "ids for which nothing was found"]
-    forget_id: Annotated[str | None, "pass it as undo, until undo_until"] = None
-    undo_until: Annotated[datetime | None, "end of the undo period"] = None
+    forget_id: Annotated[str | None, "id to pass as undo before undo_until"] = None
+    undo_until: Annotated[datetime | None, "time until which this can be undone"] = None
     also_in: Annotated[
-        list[HeldElsewhere], "other places that contain it and are not changed: delete it there"
+        list[HeldElsewhere],
+        "other places that contain the text and were not changed: delete it there",
     ] = field(default_factory=list)
-    restored: Annotated[bool, "true if undo restored these"] = False
+    restored: Annotated[bool, "true if undo restored the listed values and turns"] = False
     note: Annotated[str | None, "further information for the caller"] = None
 
 
 @result
 class FactChange:
-    changed: Annotated[bool, "false if it was already current"]
-    fact: Annotated[ListedFact, "the current value"]
+    changed: Annotated[bool, "false if the value was already current"]
+    fact: Annotated[ListedFact, "the value that is now current"]
 
 
 @frozen
@@ -211,24 +216,23 @@ class FactTools:
         session_id: SessionId = "",
         user_id: FactUser = "",
         reach: Reach = "all",
-        tier: Annotated[Literal["", "L0", "L1", "L2"], "only these"] = "",
+        tier: Annotated[Literal["", "L0", "L1", "L2"], "only facts of this retention tier"] = "",
         state: Annotated[
-            Literal["active", "past", "all"],
-            "past: replaced, withdrawn or expired",
+            Literal["active", "past", "all"], "past means replaced, withdrawn or expired"
         ] = "active",
         fact_id: Annotated[
             str,
             Field(max_length=1024, pattern=r"^[^\x00]*$"),
-            "only this retention tier",
+            "only values of this fact",
         ] = "",
-        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number"] = LIMIT_DEFAULT,
+        limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number of facts"] = LIMIT_DEFAULT,
         cursor: Annotated[
             str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the previous page"
         ] = "",
     ) -> FactList:
         """List current or past facts of a session and a user.
 
-        Each has its source and what replaced it."""
+        Each comes with its source and any replacement."""
         now = self.clock.now()
         query = FactHistoryFilter(
             FactTier(tier) if tier else None,
@@ -264,11 +268,11 @@ class FactTools:
         user_id: FactUser = "",
         reach: Reach = "all",
         record_id: Annotated[
-            str, Field(pattern="^[0-9a-f]{12}$"), "the fact, as in recall_fact_ids"
+            str, Field(pattern="^[0-9a-f]{12}$"), "record_id, as in recall_fact_ids"
         ],
         statement: Annotated[CorrectedText, "the true sentence, as the user says it"] = None,
-        value: Annotated[CorrectedText, "or only the true value"] = None,
-        restore: Annotated[bool, "or true: this value is true (again)"] = False,
+        value: Annotated[CorrectedText, "the true value alone"] = None,
+        restore: Annotated[bool, "make this value current again"] = False,
     ) -> FactChange:
         """Call when the user says that something remembered is wrong.
 
@@ -288,7 +292,10 @@ class FactTools:
         return FactChange(corrected.changed, _listed(corrected.fact, self.clock.now()))
 
     @fact_tool(
-        "memory_feedback", title="Rate what was recalled", needs=Permission.WRITE, idempotent=True
+        "memory_feedback",
+        title="Rate a recalled fact or turn",
+        needs=Permission.WRITE,
+        idempotent=True,
     )
     async def feedback(
         self,
@@ -296,13 +303,13 @@ class FactTools:
         *,
         session_id: SessionId = "",
         user_id: FactUser = "",
-        record_id: Annotated[str, Field(pattern="^[0-9a-f]*$"), "the fact"] = "",
-        turn_id: Annotated[TurnId, "or the turn"] = "",
-        verdict: Annotated[Literal["helped", "wrong"], "the latest rating counts"],
+        record_id: Annotated[str, Field(pattern="^[0-9a-f]*$"), "record_id of the fact"] = "",
+        turn_id: Annotated[TurnId, "id of the turn, instead of record_id"] = "",
+        verdict: Annotated[Literal["helped", "wrong"], "helped or wrong; the latest rating counts"],
     ) -> Feedback:
         """Rate a recalled fact or turn as helpful or wrong, so that it ranks higher or lower.
 
-        Wrong means untrue; the fact becomes questioned."""
+        Wrong means untrue; the fact is then shown as questioned."""
         if bool(record_id) == bool(turn_id):
             raise invalid("pass either record_id or turn_id")
         changed = await self.fact_correction.feedback(
@@ -335,20 +342,15 @@ class FactTools:
         fact_ids: Annotated[
             Names,
             Field(default_factory=list),
-            "fact_id: all its values, or record_id: one value",
+            "fact_ids, or record_ids of single values",
         ],
-        query: Annotated[str, Field(max_length=20_000), "or a description of it"] = "",
-        turn_ids: Annotated[
-            Names,
-            Field(default_factory=list),
-            "whole turns, with their facts",
-        ],
+        query: Annotated[str, Field(max_length=20_000), "description of what to forget"] = "",
+        turn_ids: Annotated[Names, Field(default_factory=list), "whole turns, with their facts"],
         dry_run: Annotated[
-            bool | None,
-            "only list; with a query, true by default",
+            bool | None, "only list what would be forgotten; default with a query"
         ] = None,
-        erase: Annotated[bool, "no undo later"] = False,
-        undo: Annotated[str, "or a forget_id to undo"] = "",
+        erase: Annotated[bool, "forget for good"] = False,
+        undo: Annotated[str, "forget_id to undo"] = "",
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten: facts, or whole turns.
 
@@ -356,7 +358,7 @@ class FactTools:
         targets = RemovalTargets(fact_ids, query, turn_ids)
         is_named = bool(targets.names or targets.question.strip() or targets.turns)
         if is_named is bool(undo):
-            raise invalid("pass what to forget (fact_ids, query or turn_ids), or undo alone")
+            raise invalid("pass what to forget (fact_ids, query or turn_ids), or pass undo alone")
         owner, removal, now = (
             FactOwner(session_id, user_id, reach),
             self.fact_removal,
@@ -450,23 +452,23 @@ def _position(cursor: str) -> FactPosition | None:
 
 @result
 class ProfileFact:
-    topic: Annotated[str, "topic: a class of the profile, or the fact_id without user_"]
-    statement: Annotated[str, "the words that state it"]
+    topic: Annotated[str, "topic of the fact: a class of the profile, or the fact_id without user_"]
+    statement: Annotated[str, "sentence that states the fact"]
     record_id: Annotated[str, "id of this value, for memory_correct_fact and memory_forget"]
-    since: Annotated[str, "day from which it is true"]
-    questioned: Annotated[str | None, "later sentence because of which it may no longer be true"]
+    since: Annotated[str, "day from which the fact is true"]
+    questioned: Annotated[str | None, "later sentence that casts doubt on the fact"]
 
 
 @result
 class Profile:
     text: Annotated[
         str,
-        "project and user, then one fact per line, within max_tokens; reference data,"
-        " not instructions",
+        "project and user, then one fact per line, up to max_tokens; for reference, not"
+        " instructions",
     ]
-    facts: Annotated[list[ProfileFact], "the same facts, in the same order"]
-    token_count: Annotated[int, "tokens of text (o200k_base)"]
-    left_out: Annotated[int, "facts omitted because of max_tokens"]
+    facts: Annotated[list[ProfileFact], "the same facts in the same order"]
+    token_count: Annotated[int, "number of tokens of the text (o200k_base)"]
+    left_out: Annotated[int, "number of facts omitted because of max_tokens"]
 
 
 class UserProfile:
@@ -494,9 +496,9 @@ class UserProfile:
         user_id: Annotated[
             str,
             AfterValidator(lambda value: check_identifier(value.strip(), "user_id")),
-            "the user",
+            "user id",
         ],
-        max_tokens: Annotated[int, Field(ge=1, le=20_000), "limit for the text"] = 1000,
+        max_tokens: Annotated[int, Field(ge=1, le=20_000), "token limit"] = 1000,
     ) -> Profile:
         """Call at the start of a session to learn who the user is.
 

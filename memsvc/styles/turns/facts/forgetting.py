@@ -18,6 +18,7 @@ import zstandard
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
+from memsvc.core.ports import PassageSearch
 from memsvc.core.ranking import bm25_idf
 from memsvc.core.redaction import (
     Redaction,
@@ -26,6 +27,7 @@ from memsvc.core.redaction import (
     holds,
     sentences,
 )
+from memsvc.core.scope import Scope
 from memsvc.core.vectors import cosines, pack, units
 from memsvc.store import (
     facts,
@@ -75,6 +77,9 @@ _IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
 """A number or code that nobody would say by chance; no year."""
 _BLOCKS_A_SWEEP: Final = 1000
 _ANY: Final = datetime.min.replace(tzinfo=UTC)
+VALUES_MAX: Final = 5
+PASSAGES_MAX: Final = 20
+"""Passages of each kind that are looked through for a value."""
 
 
 @frozen
@@ -296,17 +301,16 @@ async def _named_by_meaning(
     tx: Tx, embedding: QueryEmbedding, candidates: Sequence[str]
 ) -> list[str]:
     """Return the sentence nearest to a query, if it is alike and no other is nearly as near."""
-    if tx.encoder is None or embedding.unrelated is None:
+    if tx.encoder is None:
         return []
     made = await tx.encoder.encode(candidates)
     known = {text: vector for text, vector in zip(candidates, made, strict=True) if vector}
     if not known:
         return []
     vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
-    ranked = sorted(zip(cosines(embedding.vector, vectors), known, strict=True), reverse=True)
-    (best, text), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
-    stands_out = best >= embedding.unrelated + MEANT_MIN and best - second >= STANDS_OUT
-    return [text] if stands_out else []
+    by_text = dict(zip(known, cosines(embedding.vector, vectors), strict=True))
+    text = embedding.standing_out(by_text, near=MEANT_MIN, clear=STANDS_OUT)
+    return [] if text is None else [text]
 
 
 Left = dict[str, dict[str, TurnItem]]
@@ -538,3 +542,18 @@ async def rewrite_items(
             is_shown=is_shown,
         )
     await placement.rewrite(tx, index_id, target.name, changed)
+
+
+async def held_elsewhere(
+    passages: Mapping[str, PassageSearch], scope: Scope, user: str, redaction: Redaction
+) -> list[tuple[str, str]]:
+    """Return the kind and the path or id of what else holds the forgotten values.
+
+    Only what the user may see is looked through."""
+    found: dict[tuple[str, str], None] = {}
+    for words in (redaction.searched or list(redaction.statements))[:VALUES_MAX]:
+        for kind, find in passages.items():
+            for passage in await find(scope, words, PASSAGES_MAX, user=user):
+                if redaction.ranges(passage.text):
+                    found[kind, passage.path] = None
+    return list(found)

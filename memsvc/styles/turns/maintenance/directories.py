@@ -444,7 +444,7 @@ class DirectoryList:
 
     @turn_tool(
         "memory_list_dir_with_abstract",
-        title="Look into memory",
+        title="List the directories of a session",
         needs=Permission.READ,
         for_agents=True,
     )
@@ -452,11 +452,13 @@ class DirectoryList:
         self,
         scope: Scope,
         session_id: SessionId = "",
-        path: Annotated[str, AfterValidator(check_path), "directory; default: the session's"] = "",
-        depth: Annotated[Whole, "levels below it"] = DEPTH,
-        limit: Annotated[Whole, "maximum number"] = LIMIT,
+        path: Annotated[
+            str, AfterValidator(check_path), "directory to list; default: the session's own"
+        ] = "",
+        depth: Annotated[Whole, "levels below the directory"] = DEPTH,
+        limit: Annotated[Whole, "maximum number of directories"] = LIMIT,
     ) -> DirectorySummaries:
-        """Call to look around in memory: a session's directories, with abstracts."""
+        """Call to list a session's memory directories, each with a summary."""
         depth, limit = depth if depth > 0 else DEPTH, limit if limit > 0 else LIMIT
         root = session_root(session_id)
         top = path or root

@@ -47,19 +47,21 @@ def decompress(content: bytes, *, bytes_max: int, frames_max: int | None = None)
     while start < len(source):
         frames += 1
         if frames_max is not None and frames > frames_max:
-            raise ValueError(f"an archive of more than {frames_max} frames")
+            raise ValueError(
+                f"the zstd archive consists of more than {frames_max} frames (compressed parts)"
+            )
         stream = decompressor.decompressobj()
         while start < len(source) and not stream.eof:
             chunk = source[start : start + INPUT_BYTES]
             try:
                 output += stream.decompress(chunk)
             except zstandard.ZstdError as error:
-                raise ValueError("not a whole zstd archive") from error
+                raise ValueError("the zstd archive is damaged or not complete") from error
             start += len(chunk) - len(stream.unused_data)
             if len(output) > bytes_max:
-                raise ValueError(f"an archive of more than {bytes_max} bytes")
+                raise ValueError(f"the zstd archive unpacks to more than {bytes_max} bytes")
         if not stream.eof:
-            raise ValueError("not a whole zstd archive")
+            raise ValueError("the zstd archive is not complete")
     return bytes(output)
 
 
@@ -126,7 +128,11 @@ async def _compress(tx: Tx, file: File) -> bytes:
     for chunk in zstandard.ZstdDecompressor().read_to_iter(bytes(frame)):
         after.update(chunk)
     if after.digest() != before.digest():
-        raise MemsvcError(Code.INTERNAL_ERROR, "an archive does not unpack to what was packed")
+        raise MemsvcError(
+            Code.INTERNAL_ERROR,
+            "an archive of events was not written, because unpacking it does not return the"
+            " original events",
+        )
     return bytes(frame)
 
 

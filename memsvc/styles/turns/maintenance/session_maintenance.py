@@ -170,9 +170,9 @@ class SessionMaintenance:
         progress: ProgressCallback = SILENT,
         session_id: SessionId = "",
     ) -> MaintenanceResult:
-        """Call about daily, or when idle.
+        """Call about once a day, or when idle.
 
-        Summarises older context, packs old events, deletes expired facts. Safe to repeat."""
+        Summarises older context, archives old events, deletes expired facts. Safe to repeat."""
         async with self.compaction.database.begin_read(scope) as tx:
             found = await sessions.find(tx, session_id)
         done: Counter[str] = Counter()

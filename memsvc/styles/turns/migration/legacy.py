@@ -76,9 +76,9 @@ class LegacyRecord:
 
 @result
 class InvalidRecord:
-    file: Annotated[str, "the file"]
-    line: Annotated[int, "line number, from 1; 0 for the whole file"]
-    why: Annotated[str, "reason why it could not be read"]
+    file: Annotated[str, "path of the file"]
+    line: Annotated[int, "line number, counted from 1; 0 stands for the whole file"]
+    why: Annotated[str, "reason why the line could not be read"]
 
 
 @dataclass(slots=True)
@@ -102,7 +102,8 @@ def check_name(name: str) -> str:
     segments = name.split("/")
     if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
         raise invalid_path(
-            "a file's name must be a path within its session, of A-Z a-z 0-9 / _ . -"
+            "a file name must be a path within its session and contain only the characters"
+            " A-Z a-z 0-9 / _ . -"
         )
     return name
 
@@ -120,7 +121,9 @@ def read(files: Mapping[str, bytes]) -> LegacyRecords:
         for line, body in _read_records(name, files[name], result.broken):
             kind = _kind(body)
             if kind is None:
-                result.broken.append(InvalidRecord(name, line, "not a record of a session"))
+                result.broken.append(
+                    InvalidRecord(name, line, "the line is not a record of a session")
+                )
             else:
                 result.records.append(LegacyRecord(kind, body, name, line))
     return result
@@ -162,7 +165,7 @@ def _read_records(
         broken.append(InvalidRecord(name, 0, str(error)))
         return
     if len(content) > FILE_BYTES_MAX:
-        broken.append(InvalidRecord(name, 0, f"larger than {FILE_BYTES_MAX} bytes"))
+        broken.append(InvalidRecord(name, 0, f"the line is larger than {FILE_BYTES_MAX} bytes"))
         return
     parsed = _parsed(content) if name.endswith(".json") else None
     if isinstance(parsed, dict):
@@ -183,7 +186,7 @@ def _dicts(
         if isinstance(value, dict):
             yield at, value
         else:
-            broken.append(InvalidRecord(name, at, "not a JSON object"))
+            broken.append(InvalidRecord(name, at, "the line is not a JSON object"))
 
 
 def _parsed(text: bytes) -> Any:
@@ -373,7 +376,7 @@ def _event(
     try:
         item = normalize_item(body["item"], "item")
     except MemsvcError as error:
-        return InvalidRecord(*place, f"not a response item: {error.message}")
+        return InvalidRecord(*place, f"the line is not a response item: {error.message}")
     item_id = body.get("item_id")
     return turn, OldEvent(
         event, item_id if isinstance(item_id, str) else "", direction, item, message_at

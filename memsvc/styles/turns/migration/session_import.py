@@ -343,7 +343,9 @@ class SessionImport:
             try:
                 overrides = policy_overrides(orjson.dumps(record.body), self.options)
             except MemsvcError:
-                records.broken.append(InvalidRecord(record.file, record.line, "not a policy"))
+                records.broken.append(
+                    InvalidRecord(record.file, record.line, "the text is not a policy")
+                )
                 return
             async with self._begin(scope, session, dry_run=dry_run) as tx:
                 found = await sessions.find(tx, session)
@@ -386,18 +388,20 @@ def _checked_files(value: Any) -> Any:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise invalid("files must be an object with file names as keys and texts as values")
     if not 0 < len(value) <= FILES_MAX:
-        raise invalid(f"files must have 1 to {FILES_MAX} files")
+        raise invalid(f"the argument files must have 1 to {FILES_MAX} entries")
     return {legacy.check_name(name): text for name, text in value.items()}
 
 
 @result
 class SessionImportResult:
-    ok: Annotated[bool, "true: everything that could be read is imported"]
-    counts: Annotated[dict[str, int], "numbers of imported, existing and skipped records, by kind"]
-    broken: Annotated[list[legacy.InvalidRecord], "first places that could not be read"]
-    broken_count: Annotated[int, "number of places that could not be read"]
+    ok: Annotated[bool, "true if everything that could be read was imported"]
+    counts: Annotated[dict[str, int], "number of imported, existing and skipped records, by kind"]
+    broken: Annotated[list[legacy.InvalidRecord], "the first lines or files that could not be read"]
+    broken_count: Annotated[int, "number of lines or files that could not be read"]
     conflicts: Annotated[
-        list[str], "turns that are already stored with other items; they were left unchanged"
+        list[str],
+        "ids of turns that are already stored with different items; these turns were"
+        " left unchanged",
     ]
     unknown_files: Annotated[list[str], "files that do not belong to a session"]
 
@@ -437,14 +441,14 @@ class ImportTools:
         files: Annotated[
             dict[str, str],
             BeforeValidator(_checked_files),
-            "texts of the session's files by path, such as log.jsonl",
+            "texts of the session's files, with paths such as log.jsonl as keys",
         ],
         dry_run: Annotated[bool, "only report what would be imported"] = False,
     ) -> SessionImportResult:
         """Import a session that a client stored itself.
 
-        Pass the text of its files: the canonical layout, or log.jsonl, context.jsonl,
-        memory_facts.jsonl, meta.json. Importing twice changes nothing."""
+        Pass its files in memsvc's layout, or log.jsonl, context.jsonl, memory_facts.jsonl,
+        meta.json. Importing twice changes nothing."""
         contents = {name: text.encode("utf-8", "replace") for name, text in files.items()}
         records = await to_thread.run_sync(legacy.read, contents)
         turns = 0

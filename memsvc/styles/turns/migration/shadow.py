@@ -44,37 +44,44 @@ CLIENT_ITEMS_MAX = 2000
 class ClientFile(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
-    path: str = Field(max_length=1024, description="its path")
-    size: int | None = Field(None, ge=0, description="its size in bytes")
-    lines: int | None = Field(None, ge=0, description="its number of lines")
+    path: str = Field(max_length=1024, description="path of the file")
+    size: int | None = Field(None, ge=0, description="size of the file in bytes")
+    lines: int | None = Field(None, ge=0, description="number of lines in the file")
 
 
 @result
 class FactComparison:
-    only_there: Annotated[list[str], "facts that only your memory recalled"]
-    only_here: Annotated[list[str], "facts that only this memory recalled"]
-    same: Annotated[list[str], "facts that both recalled"]
-    different: Annotated[list[str], "facts that both recalled with different values"]
+    only_there: Annotated[list[str], "facts that only your own memory recalled"]
+    only_here: Annotated[list[str], "facts that only memsvc recalled"]
+    same: Annotated[list[str], "facts that both memories recalled"]
+    different: Annotated[list[str], "facts that both memories recalled with different values"]
 
 
 @result
 class FileComparison:
-    missing_here: Annotated[list[str], "files that only your memory has"]
-    missing_there: Annotated[list[str], "files that only this memory has"]
-    different: Annotated[list[str], "files with a different number of lines"]
-    same: Annotated[int, "number of equal files"]
+    missing_here: Annotated[list[str], "files that only your own memory has"]
+    missing_there: Annotated[list[str], "files that only memsvc has"]
+    different: Annotated[list[str], "files with different numbers of lines in the two memories"]
+    same: Annotated[int, "number of files that are in both memories and do not differ"]
 
 
 @result
 class ShadowResult:
-    agrees: Annotated[bool, "true if nothing differs"]
-    facts: Annotated[FactComparison, "recalled facts, by id"]
-    tokens_there: Annotated[int | None, "tokens of your input: own_token_count, or counted here"]
-    tokens_here: Annotated[int, "tokens of the input that this memory would prepare"]
-    tokens_agree: Annotated[bool | None, "whether they differ by at most 5 %; null if not compared"]
+    agrees: Annotated[bool, "true if the two memories do not differ"]
+    facts: Annotated[FactComparison, "comparison of the recalled facts, by fact_id"]
+    tokens_there: Annotated[
+        int | None,
+        "number of tokens in the input of your own memory: own_token_count if given, or"
+        " else counted by this server",
+    ]
+    tokens_here: Annotated[int, "number of tokens in the input that memsvc would prepare"]
+    tokens_agree: Annotated[
+        bool | None,
+        "whether the two token counts differ by at most 5 %; null if they were not compared",
+    ]
     files: Annotated[
         FileComparison | None,
-        "comparison of event, fact and insight files; null if none were given",
+        "comparison of event, fact and insight files; null if you sent no files",
     ]
 
 
@@ -186,22 +193,29 @@ async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
 class ClientFact(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
-    id: str = Field(max_length=256, description="its fact_id")
+    id: str = Field(max_length=256, description="fact_id of the fact")
     value: str | None = Field(
-        None, max_length=4096, description="its value, which is compared and not stored"
+        None, max_length=4096, description="value of the fact, which is compared but not stored"
     )
 
 
 class ShadowArguments(BeforeTurnArguments):
     own_input_items: Items = Field(
-        default_factory=list, description="input that your memory prepared"
+        default_factory=list, description="input items that your own memory prepared"
     )
     own_facts: list[ClientFact] = Field(
-        default_factory=list, description="facts that your memory recalled"
+        default_factory=list, description="facts that your own memory recalled"
     )
-    own_fact_ids: list[str] = Field(default_factory=list, description="or their ids alone")
-    own_token_count: int | None = Field(None, ge=0, description="its tokens, as you count")
-    own_files: list[ClientFile] | None = Field(None, description="your files of the session")
+    own_fact_ids: list[str] = Field(
+        default_factory=list,
+        description="memsvc's ids of the facts that your own memory recalled; instead of own_facts",
+    )
+    own_token_count: int | None = Field(
+        None, ge=0, description="number of tokens in own_input_items, as counted by you"
+    )
+    own_files: list[ClientFile] | None = Field(
+        None, description="files of the session, as stored by your own memory"
+    )
 
     @field_validator("own_facts", "own_fact_ids", "own_files")
     @classmethod
@@ -216,17 +230,19 @@ class ShadowArguments(BeforeTurnArguments):
 
 @result
 class ShadowReport:
-    sessions: Annotated[int, "sessions with comparisons"]
-    turns: Annotated[int, "compared turns; only the last comparison of each counts"]
-    agreement: Annotated[float | None, "share of turns without differences"]
+    sessions: Annotated[int, "number of sessions in which memories were compared"]
+    turns: Annotated[int, "number of compared turns; only the last comparison of a turn counts"]
+    agreement: Annotated[float | None, "share of compared turns for which both memories agreed"]
     facts_agreement: Annotated[
-        float | None, "share of facts that both recalled with the same value"
+        float | None, "share of facts that both memories recalled with the same value"
     ]
     tokens_agreement: Annotated[
-        float | None, "share of turns with equal tokens, of those with a count"
+        float | None, "share of turns whose two token counts agree, among turns with both counts"
     ]
-    files_agreement: Annotated[float | None, "share of equal files, of those given"]
-    counts: Annotated[dict[str, int], "counts behind these shares"]
+    files_agreement: Annotated[
+        float | None, "share of the compared files that are equal in both memories"
+    ]
+    counts: Annotated[dict[str, int], "counts from which the shares are computed"]
 
 
 @frozen
@@ -245,10 +261,11 @@ class ShadowTools:
         "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
     )
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
-        """Compare a client's own memory with memory_before_turn, in shadow mode.
+        """Compare your own memory with memory_before_turn, in shadow mode.
 
-        Takes its arguments too and returns the differences. Values are not stored."""
-        client_items = items_of(args.own_input_items, "own_input_items", self.options)
+        Takes the same arguments and your own results; returns the differences. Fact values are not
+        stored."""
+        client_items = await items_of(args.own_input_items, "own_input_items", self.options)
         prepared = await self.memory.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
         client_facts |= {
@@ -283,7 +300,7 @@ class ShadowTools:
         self.meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
         return found
 
-    @turn_tool("memory_shadow_report", title="Sum up comparisons", needs=Permission.READ)
+    @turn_tool("memory_shadow_report", title="Report on memory comparisons", needs=Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
         """Report how often your own memory and this one agreed in shadow mode, in all sessions."""
         return await report(self.database, scope, await self.rebuilding.sessions(scope))

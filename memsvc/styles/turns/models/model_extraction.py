@@ -176,7 +176,8 @@ class ModelExtraction:
         except BudgetExhaustedError:
             wait_s = self.allowance.budget.next_day_delay_s(crc32(subject.encode()))
             log.info(
-                "the daily limit of model calls is reached; a session will be read tomorrow",
+                "the daily limit of model calls is reached; facts of a session will be"
+                " extracted tomorrow",
                 project=scope.project,
             )
         if wait_s is not None:
@@ -202,7 +203,7 @@ class ModelExtraction:
             await self._keep(scope, window, answer or [])
             if answer is None:
                 log.warning(
-                    "a model could not process part of a session, which is skipped",
+                    "a model could not process a part of a session; that part is skipped",
                     session=session,
                 )
                 return RETRY_DELAY_S
@@ -225,7 +226,11 @@ class ModelExtraction:
         except ModelOutputError:
             return None
         except MemsvcError as error:
-            log.warning("facts were not extracted", code=error.code.value, reason=error.message)
+            log.warning(
+                "a model call failed, so no facts were extracted from a part of a session",
+                code=error.code.value,
+                reason=error.message,
+            )
             raise
         return answer.changes
 

@@ -177,20 +177,26 @@ class FactProposal(BaseModel):
     What is wrong with it is found out later, so that one bad proposal does not cost the others."""
 
     change: str = Field("", json_schema_extra={"enum": ["add", "update", "delete"]})
-    fact: str = Field("", description="update, delete: id of the fact")
-    key: str = Field("", description="add: what the fact is about, in snake_case")
-    value: str = Field("", description="add, update: what is true")
+    fact: str = Field("", description="for update and delete: id of the fact")
+    key: str = Field("", description="for add: what the fact is about, in snake_case")
+    value: str = Field("", description="for add and update: the value of the fact")
     statement: str = Field(
-        "", description="add, update: the user's own sentence that says so, word for word"
+        "", description="for add and update: the sentence in which the user says so, word for word"
     )
     several: bool = Field(
-        False, description="add: whether the key may hold more than one value at once"
+        False, description="for add: whether the key may hold more than one value at once"
     )
     tier: str = Field(
-        "", description="add, update: L0, L1 or L2", json_schema_extra={"enum": ["L0", "L1", "L2"]}
+        "",
+        description="for add and update: retention tier of the fact, L0, L1 or L2",
+        json_schema_extra={"enum": ["L0", "L1", "L2"]},
     )
-    confidence: float = Field(CONFIDENCE, description="add, update: above 0 and at most 1")
-    evidence: list[str] = Field(default_factory=list, description="ids of the messages that say it")
+    confidence: float = Field(
+        CONFIDENCE, description="for add and update: confidence, above 0 and at most 1"
+    )
+    evidence: list[str] = Field(
+        default_factory=list, description="ids of the messages that state the fact"
+    )
 
 
 class Proposals(BaseModel):

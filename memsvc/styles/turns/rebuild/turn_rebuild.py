@@ -295,7 +295,8 @@ class TurnRebuild:
             if progress is WalkStatus.DONE:
                 return found
         raise resource_busy(
-            "older events of this session keep changing",
+            "the call could not be completed, because other calls keep changing older"
+            " events of this session",
             retry_after_s=1.0,
         )
 

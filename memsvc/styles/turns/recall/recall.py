@@ -3,36 +3,28 @@
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, time_references
-from memsvc.core.analysis import CHANGE_MARK, query_terms
+from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.background import run_in_thread
-from memsvc.core.frozen import frozen
 from memsvc.core.ports import Meter, PassageSearch
-from memsvc.core.question_kinds import QuestionKind, kind_by_meaning, kind_in_memory
+from memsvc.core.question_kinds import QuestionKind, kind_by_meaning, kind_in_memory, kind_of
+from memsvc.core.ranking import Candidate, EntryPlace, QuestionTerms
 from memsvc.core.scope import Scope
 from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
-from memsvc.store.recalls import EntryPlace, RecalledFilter
+from memsvc.store.recalls import RecalledFilter
 from memsvc.store.search import IndexMatches, IndexQuery, SearchFilter
 from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall import recall_request
-from memsvc.styles.turns.recall.recall_request import QuestionLookup, Quote, RecallRequest, quotes
-from memsvc.styles.turns.recall.recalled import (
-    DroppedCandidate,
-    RankedRecall,
-    RecalledChunk,
-    insight_chunk,
-    passage_chunk,
-    ref_of,
-)
+from memsvc.styles.turns.recall.recall_request import RecallRequest, passages_of
+from memsvc.styles.turns.recall.recalled import IN_CONTEXT, RankedRecall, show_insight, show_passage
 from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
     fact_chunks,
@@ -43,16 +35,18 @@ from memsvc.styles.turns.recall.recalled_facts import (
 )
 from memsvc.styles.turns.recall.recalled_turns import (
     CHANGES_READ,
+    OVER_THE_LIMIT,
+    UNDER_THE_FLOOR,
     RankedMatches,
     TurnSelection,
     following,
-    not_loaded,
+    mark_changes,
     once_read,
+    pool_items,
     said_changes,
-    with_changes,
-    without_change_terms,
 )
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
+from memsvc.styles.turns.turn_models import BeforeTurnArguments
 
 SESSIONS_KEPT: Final = 4096
 NAMES_KEPT: Final = 16
@@ -63,6 +57,8 @@ EXTRA_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 BEST: Final = 12
 """Of so many of the best items what was said right after them is read too."""
+NOT_READ_LIMIT: Final = 20
+"""Best items that are not even read which an explanation names."""
 INSIGHTS_FOUND: Final = 10
 TEXT_CHARS_READ: Final = 25_000
 
@@ -100,13 +96,8 @@ class Speakers:
         return rest if re.search(r"\w", rest) else question
 
 
-@frozen
-class RecallMatches:
-    """Matches of a question: of items; of facts and insights, by index; and messages of change."""
-
-    items: Sequence[IndexMatches]
-    others: Mapping[int, IndexMatches]
-    changes: Sequence[EntryPlace] = ()
+Found = tuple[list[IndexMatches], dict[int, IndexMatches]]
+"""Matches of a question: of items; of facts and insights, by index."""
 
 
 class TurnRecall:
@@ -131,23 +122,38 @@ class TurnRecall:
         self._passages = passages or {}
         self._speakers = Speakers()
 
-    async def look_up(
-        self, scope: Scope, session: str, user: str, question: str, sources: Collection[str]
-    ) -> QuestionLookup:
-        """Return the embedding and passages of a question, before its transaction.
+    async def request(
+        self,
+        scope: Scope,
+        args: BeforeTurnArguments,
+        question: str,
+        now: datetime,
+        as_of: datetime | None,
+    ) -> RecallRequest:
+        """Return the request for a question: all that is known of it before its transaction.
 
         INVALID_ARGUMENT for an unknown source, and for boards without a user."""
-        embedding = await embed_query(
-            self._embedding, self._speakers.left_out(scope, session, question)
+        session, user, sources = args.session_id, args.user_id, frozenset(args.sources)
+        rest = self._speakers.left_out(scope, session, question)
+        embedding = await embed_query(self._embedding, rest)
+        limit = self._options.search_limit
+        return RecallRequest(
+            session,
+            args.turn_id,
+            user,
+            QuestionTerms.of(question),
+            now,
+            kind_of(question),
+            embedding,
+            await passages_of(self._passages, scope, user, question, sources, limit),
+            args.explain,
+            as_of,
+            sources,
         )
-        quoted = await quotes(
-            self._passages, scope, user, question, sources, self._options.search_limit
-        )
-        return QuestionLookup(embedding, quoted)
 
-    async def search(self, tx: Tx, request: RecallRequest) -> RecallMatches:
+    async def search(self, tx: Tx, request: RecallRequest) -> Found:
         """Return the matches in every index of the request."""
-        embedding, query = request.lookup.embedding, query_terms(request.question)
+        embedding, query = request.embedding, request.question.uncommon
         limit = self._options.recall_facts_limit
         first = [
             IndexQuery(number, limit, 0, 0, best_by_embedding=limit)
@@ -159,13 +165,13 @@ class TurnRecall:
         ]
         item_ids = request.item_index_ids()
         if (not query and embedding is None) or not (first or item_ids):
-            return RecallMatches([], {})
+            return [], {}
         if not item_ids:
-            return RecallMatches([], await search.search(tx, first, query, embedding))
+            return [], await search.search(tx, first, query, embedding)
         query, own = [*query, CHANGE_MARK], item_ids[0]
         found, unsearched = await search.search_in_order(
             tx,
-            [*first, *map(recall_request.item_query, item_ids)],
+            [*first, *map(_item_query, item_ids)],
             query,
             embedding,
             SearchFilter(request.as_of),
@@ -174,166 +180,148 @@ class TurnRecall:
         items = [found.pop(index_id) for index_id in item_ids if index_id in found]
         if unsearched is not None:
             # the session is somebody else's, or is on its way to another index
-            queries = [recall_request.item_query(unsearched)]
             within = SearchFilter(request.as_of, own)
+            queries = [_item_query(unsearched)]
             items += (await search.search(tx, queries, query, embedding, within)).values()
-        items, changes = without_change_terms(items)
-        return RecallMatches(items, found, changes)
+        return items, found
 
-    async def rank(
-        self, scope: Scope, request: RecallRequest, matches: RecallMatches
-    ) -> RankedMatches:
+    async def rank(self, scope: Scope, request: RecallRequest, matches: Found) -> RankedMatches:
         """Rank the matches; pure computation, done while the database works on the next query."""
-        found = matches.others
-        searched = [*matches.items, *found.values()]
-        known = {term for one in searched for term in one.counts_by_term}
-        kind = kind_by_meaning(request.kind, request.lookup.asks)
-        request = replace(request, kind=kind_in_memory(request.question, kind, known))
+        of_items, found = matches
+        asked, unrelated = request.question, request.unrelated
+        pool = pool_items(of_items, request.session)
+        known = set(pool.counts_by_term).union(*(one.counts_by_term for one in found.values()))
+        meant = kind_by_meaning(asked.text, request.kind, request.asks)
+        kind = kind_in_memory(asked.text, meant, known)
         self._meter.add(
             "memsvc_recall_candidates",
-            sum(len(one.candidates) for one in searched),
+            len(pool.candidates) + sum(len(one.candidates) for one in found.values()),
         )
-        pool = recall_request.pool_matches(
-            matches.items,
-            request.session,
-            request.question,
-            time_references.read(request.question, request.now),
-            counts_unknown=request.kind is QuestionKind.GENERAL,
-            unrelated=request.lookup.unrelated,
+        question = asked.in_index(
+            pool.entries,
+            pool.counts_by_term,
+            time_references.read(asked.text, request.now),
+            counts_unknown=kind is QuestionKind.GENERAL,
+            unrelated=unrelated,
         )
         self._speakers.note(
             scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1}
         )
-        items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
-        names_speaker = ranking.names_speaker(pool.candidates, pool.question)
-        kind = QuestionKind.PERSONAL if names_speaker else request.kind
-        return RankedMatches(
-            pool,
-            items,
-            relevance.confidence(items, kind, request.lookup.asks),
-            await run_in_thread(
-                len(request.question),
-                FactRequest.of,
-                request.question,
-                request.kind,
-                request.fact_index_ids(),
-                found,
-                request.lookup.unrelated,
-            ),
-            rank_entries(
-                request.question,
-                request.kind,
-                request.insight_index_ids(),
-                found,
-                request.lookup.unrelated,
-            ),
-            matches.changes,
+        items = ranking.rank(pool.candidates, question, ranking.DEFAULT_WEIGHTS)
+        names_speaker = ranking.names_speaker(pool.candidates, question)
+        own_kind = QuestionKind.PERSONAL if names_speaker else kind
+        of_facts = await run_in_thread(
+            len(asked.text), FactRequest.of, asked, kind, request.fact_index_ids(), found, unrelated
         )
+        insights = rank_entries(asked, kind, request.insight_index_ids(), found, unrelated)
+        confidence = relevance.confidence(items, own_kind, request.asks)
+        return RankedMatches(pool, items, confidence, of_facts, insights, question.idf_by_term)
 
-    async def gather(self, tx: Tx, request: RecallRequest, ranked: RankedMatches) -> RankedRecall:
-        """Return the memory relevant to a question that the prompt does not already show."""
-        pool = ranked.pool
-        # explanations cover all ranked entries; a prompt needs a few more than it shows
-        limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
-        in_context = request.in_context(pool)
-        new_entries = relevance.order_by_days(
-            entry for entry in ranked.items if entry.entry not in in_context
+    async def gather(
+        self,
+        tx: Tx,
+        request: RecallRequest,
+        ranked: RankedMatches,
+        *,
+        known: Collection[int] = (),
+        prompt: Collection[int] = (),
+    ) -> RankedRecall:
+        """Return the memory relevant to a question that the prompt does not already show.
+
+        `known` and `prompt` are those of `TurnSelection`."""
+        selected, not_read = self._selected(request, ranked, prompt)
+        read = await self._read(tx, request, ranked, selected)
+        selected = [one for one in selected if one.place in read.items]
+        quote_finder = QuoteFinder(ranked.weights)
+        selection = TurnSelection(
+            self._options, request, quote_finder, known=known, prompt=prompt, silent=ranked.silent
         )
-        selected = list(new_entries if request.with_reasons else islice(new_entries, limit))
-        if request.with_reasons:
-            selected += [entry for entry in ranked.items if entry.entry in in_context]
-        places = [pool.place(entry.entry) for entry in selected]
-        best = places[:BEST]
-        answers = [place._replace(entry=place.entry + 1) for place in best]
-        places = list(dict.fromkeys([*places, *answers]))
-        if places or ranked.facts.ranked or ranked.facts.needs_all:
-            places = list(dict.fromkeys([*places, *ranked.changes[:CHANGES_READ]]))
-        read = await self._read(tx, request, ranked, places)
-        ranked = ranked.with_sessions(read.names)
-        by_score = [(pool.place(entry.entry), entry) for entry in selected]
-        dropped = not_loaded(ranked, selected, request, in_context)
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
-        asked = {chunk.id: chunk for chunk in of_facts}
-        result = [
-            replace(chunk, score=found.score, parts=found.parts)
-            if (found := asked.get(chunk.id))
-            else chunk
-            for chunk in told_profile(request.user, read, self._options, self._costs)
-        ]
-        told = {chunk.id for chunk in result}
-        of_facts = [chunk for chunk in of_facts if chunk.id not in told]
-        quote_finder = QuoteFinder(pool.question.idf_by_term)
-        selection = TurnSelection(self._options, request, ranked, quote_finder)
-        turns = selection.chunks(by_score, read.items, dropped)
-        turns += selection.answers(turns, read.items, request.as_of)
+        profile = told_profile(request.user, read, of_facts, self._options, self._costs)
+        turns = selection.chunks(selected)
+        turns += selection.answers(turns, read.items)
         facts_first, later = within_share(
-            of_facts[: self._options.recall_facts_limit], self._options.recall_tok_max
+            [one for one in of_facts if one.kind == "fact"][: self._options.recall_facts_limit],
+            self._options.recall_tok_max,
         )
-        result += facts_first
-        result += [
-            insight_chunk(read.insights[place], entry.score, entry.parts)
-            for place, entry in ranked.insights
-            if place in read.insights
-        ][: self._options.recall_insights_limit]
-        chars_max = self._options.snippet_chars_max * 2 // 3
-        passage_chunks = [
-            passage_chunk(entry, quote_finder, chars_max=chars_max)
-            for entry in _valid_at_time(request, dropped)
+        insights = [
+            show_insight(one, read.insights[one.place])
+            for one in ranked.insights
+            if one.place in read.insights
         ]
-        result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
+        passages = _shown_passages(request, quote_finder, self._options)
         limit = self._options.recall_turns_limit
-        result += [*turns[:limit], *later, *turns[limit:]]
-        result = self._told_with_changes(result, ranked, read, request, selection)
-        result = told_once(result, read.facts, self._options.recall_tok_max, dropped)
+        result = [
+            *profile,
+            *facts_first,
+            *insights[: self._options.recall_insights_limit],
+            *passages,
+            *turns[:limit],
+            *later,
+            *turns[limit:],
+        ]
+        result += _tell_changes(result, ranked, read, selection)
+        result = told_once(result, read.facts, self._options.recall_tok_max)
         confidence = {
             name: value.value if isinstance(value, QuestionKind) else round(value, 3)
             for name, value in ranked.confidence._asdict().items()
             if value is not None
         }
         floor = {"total": round(ranked.confidence.total, 3), "floor": relevance.FLOOR}
-        return RankedRecall(result, dropped, confidence | floor if ranked.items else None)
+        considered = [*not_read, *selected, *request.passages, *of_facts]
+        return RankedRecall(
+            request.session,
+            result,
+            [one for one in considered if one.reason],
+            confidence | floor if ranked.items else None,
+        )
 
-    def _told_with_changes(
-        self,
-        chunks: Sequence[RecalledChunk],
-        ranked: RankedMatches,
-        read: stored.RecallContent,
-        request: RecallRequest,
-        selection: TurnSelection,
-    ) -> list[RecalledChunk]:
-        """Return the chunks with what later messages change about them."""
-        pool, changes = ranked.pool, said_changes(ranked.changes, read.items)
-        words_of = once_read()
-        result = list(with_changes(chunks, read.items, changes, read.outdated, words_of))
-        facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
-        for said in following(result, read.items, changes, facts, words_of):
-            is_other = pool.sessions[said.place.index_id] != request.session
-            if selection.why_not(said.text, is_other_session=is_other) is None:
-                entry = ranking.Ranked(said.place.entry, 0.0, {"change": 0.0}, 0.0)
-                result.append(selection.chunk(said.place, said.text, entry))
-        return result
+    def _selected(
+        self, request: RecallRequest, ranked: RankedMatches, prompt: Collection[int]
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """Return the items to read, and the best of the others, each with a reason."""
+        own = turn_index.turns(request.session).number
+        new, in_context = list[Candidate](), list[Candidate]()
+        for one in ranked.items:
+            is_in_context = one.index_id == own and one.entry in prompt
+            (in_context if is_in_context else new).append(one)
+        # explanations cover all ranked entries; a prompt needs a few more than it shows
+        limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
+        by_days = relevance.order_by_days(new)
+        if request.with_reasons:
+            return [*by_days, *in_context], []
+        selected = list(islice(by_days, limit))
+        numbers = {one.number for one in selected}
+        not_read = [one for one in ranked.items if one.number not in numbers][:NOT_READ_LIMIT]
+        for one in not_read:
+            one.reason = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
+        for one in in_context:
+            one.reason = IN_CONTEXT
+        return selected, not_read
 
     async def _read(
-        self,
-        tx: Tx,
-        request: RecallRequest,
-        ranked: RankedMatches,
-        items: Sequence[EntryPlace],
+        self, tx: Tx, request: RecallRequest, ranked: RankedMatches, selected: Sequence[Candidate]
     ) -> stored.RecallContent:
-        facts_asked, insights = ranked.facts, ranked.insights
-        index_ids = [one.number for one in turn_index.facts(request.session, request.user)]
-        needs_all = facts_asked.needs_all or (
-            request.as_of is not None and bool(facts_asked.index_ids)
-        )
-        with_facts = bool(facts_asked.index_ids)
-        with_profile = with_facts and self._options.profile_tok_max > 0
-        if not (with_profile or needs_all or facts_asked.ranked or insights or items):
+        """Read facts, insights, the selected items, their answers, and messages of change."""
+        of_facts, pool = ranked.facts, ranked.pool
+        items = {one.place: one for one in selected}
+        if selected:
+            found = {one.place: one for one in (*pool.changes, *pool.candidates)}
+            for one in selected[:BEST]:
+                place = EntryPlace(one.index_id, one.entry + 1)
+                answer = found.get(place) or Candidate.at(place, session=one.session)
+                items.setdefault(place, answer)
+        if items or of_facts.ranked or of_facts.needs_all:
+            items |= {one.place: one for one in pool.changes[:CHANGES_READ]}
+        needs_all = of_facts.needs_all or (request.as_of is not None and bool(of_facts.index_ids))
+        with_profile = bool(of_facts.index_ids) and self._options.profile_tok_max > 0
+        if not (with_profile or needs_all or of_facts.ranked or ranked.insights or items):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
-            [place for place, _ in facts_asked.ranked],
-            [place for place, _ in insights],
-            items,
-            index_ids,
+            [one.place for one in of_facts.ranked],
+            [one.place for one in ranked.insights],
+            list(items.values()),
+            turn_index.fact_ids(request.session, request.user),
             needs_all,
             request.session if with_profile else None,
         )
@@ -343,31 +331,45 @@ class TurnRecall:
         )
 
 
-def _valid_at_time(request: RecallRequest, dropped: list[DroppedCandidate]) -> list[Quote]:
-    """Return the passages unchanged since the requested time; add the others to `dropped`."""
-    kept: list[Quote] = []
-    for quote in request.lookup.quotes:
-        if request.as_of is None or quote.cited.updated_at <= request.as_of:
-            kept.append(quote)
-        else:
-            dropped.append(
-                DroppedCandidate("chunk", ref_of(quote), quote.cited.score, WRITTEN_LATER)
-            )
-    return kept
+def _item_query(index_id: int) -> IndexQuery:
+    """Return the query of the items in a search index."""
+    return IndexQuery(index_id, best=80, neighbours=2, expand_count=40, best_by_embedding=60)
 
 
-def _within(
-    chunks: Sequence[RecalledChunk], remaining: int, dropped: list[DroppedCandidate]
-) -> list[RecalledChunk]:
-    """Return the first chunks within a token limit; add the others to `dropped`."""
-    kept: list[RecalledChunk] = []
-    for chunk in chunks:
-        remaining -= chunk.tokens
+def _tell_changes(
+    chunks: Sequence[Candidate],
+    ranked: RankedMatches,
+    read: stored.RecallContent,
+    selection: TurnSelection,
+) -> list[Candidate]:
+    """Mark what later messages change about the chunks; return such messages to show beside."""
+    changes = said_changes([one for one in ranked.pool.changes if one.place in read.items])
+    words_of = once_read()
+    mark_changes(chunks, changes, read.outdated, words_of)
+    facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
+    result = []
+    for message in following(chunks, changes, facts, words_of):
+        if not selection.why_not(message):
+            message.score, message.parts = 0.0, {"change": 0.0}
+            result.append(selection.show(message))
+    return result
+
+
+def _shown_passages(
+    request: RecallRequest, quote_finder: QuoteFinder, options: TurnOptions
+) -> list[Candidate]:
+    """Return the first passages within half of a block; others get a reason.
+
+    Those that were written since the requested time are not shown."""
+    kept, remaining = list[Candidate](), options.recall_tok_max // 2
+    for one in request.passages:
+        if request.as_of and one.message_at and one.message_at > request.as_of:
+            one.reason = WRITTEN_LATER
+            continue
+        show_passage(one, quote_finder, chars_max=options.snippet_chars_max * 2 // 3)
+        remaining -= one.tokens
         if remaining < 0:
-            reason = "over half of recall_tok_max"
-            dropped.append(
-                DroppedCandidate(chunk.kind, chunk.ref, chunk.score, reason, place=chunk.place)
-            )
+            one.reason = "longer than half of recall_tok_max"
         else:
-            kept.append(chunk)
+            kept.append(one)
     return kept

@@ -7,8 +7,10 @@ from datetime import datetime
 from itertools import accumulate, takewhile
 from typing import Final, Self
 
+import orjson
+
 from memsvc.core import ranking, relevance
-from memsvc.core.analysis import normalized_text, query_terms, terms
+from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.facts import (
     PRIVATE_CLASSES,
     Fact,
@@ -18,30 +20,28 @@ from memsvc.core.facts import (
     profile_facts,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.question_kinds import (
-    QuestionKind,
-)
+from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.ranking import (
     Candidate,
-    Ranked,
+    EntryPlace,
+    QuestionTerms,
     bm25_constants,
     bm25_idf,
     bm25_term_score,
 )
 from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
 from memsvc.core.secrets import is_code
-from memsvc.store.recalls import EntryPlace, RecallContent
+from memsvc.store.recalls import RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recalled import (
     INSTRUCTION_ID,
     STATEMENT_KEY,
-    DroppedCandidate,
-    RecalledChunk,
-    fact_chunk,
-    left_out_chunk,
-    profile_chunk,
+    left_out_line,
+    profile_fields,
+    show_fact,
 )
 
 FACT_WEIGHTS: Final = ranking.RankWeights(
@@ -87,37 +87,35 @@ class FactRequest:
     """Request for facts: the question, the indexes, the matches, best first, and requested kinds.
 
     Kinds are requested without matching words: everything lasting about the user, or facts of some
-    ids. `request_terms` are those of its `asked_terms` that only request these ids."""
+    ids. `request_terms` are those terms of the question that only request these ids."""
 
-    question: str
+    question: QuestionTerms
     kind: QuestionKind
     index_ids: Sequence[int]
-    ranked: Sequence[tuple[EntryPlace, Ranked]]
+    ranked: Sequence[Candidate]
     wants_profile: bool
     ids: frozenset[str]
-    asked_terms: frozenset[str] = frozenset()
     request_terms: frozenset[str] = frozenset()
 
     @classmethod
     def of(
         cls,
-        question: str,
+        question: QuestionTerms,
         kind: QuestionKind,
         index_ids: Sequence[int],
         found: Mapping[int, IndexMatches],
         unrelated: float | None = None,
     ) -> Self:
         """Return the request for facts of some indexes, with the matches of a search."""
-        ids = requested_fact_ids(question) if index_ids else frozenset[str]()
+        ids = requested_fact_ids(question.text) if index_ids else frozenset[str]()
         return cls(
             question,
             kind,
             index_ids,
             rank_entries(question, kind, index_ids, found, unrelated),
-            wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question) is not None,
+            wants_profile=bool(index_ids) and _PROFILE_QUESTION.search(question.text) is not None,
             ids=ids,
-            asked_terms=frozenset(query_terms(question)) if ids else frozenset(),
-            request_terms=_request_terms(question) if ids else frozenset(),
+            request_terms=_request_terms(question.text) if ids else frozenset(),
         )
 
     @property
@@ -127,40 +125,33 @@ class FactRequest:
 
 
 def rank_entries(
-    question: str,
+    question: QuestionTerms,
     kind: QuestionKind,
     index_ids: Sequence[int],
     found: Mapping[int, IndexMatches],
     unrelated: float | None = None,
-) -> list[tuple[EntryPlace, Ranked]]:
+) -> list[Candidate]:
     """Return the relevant entries of some indexes, each by itself, best first."""
     factors = {
         QuestionKind.PERSONAL: PERSONAL_FACTOR,
         QuestionKind.GENERAL: GENERAL_FACTOR,
     }
     factor = factors.get(kind, 1.0)
-    ranked: list[tuple[EntryPlace, Ranked]] = []
-    for index_id in index_ids:
-        if index_id in found:
-            index_matches = found[index_id]
-            query = ranking.read_question(
-                question,
-                index_matches.entries,
-                index_matches.counts_by_term,
-                unrelated=unrelated,
-            )
-            for entry in ranking.rank(index_matches.candidates, query, FACT_WEIGHTS):
-                alike = max(0.0, (entry.similarity or 0.0) - relevance.SIMILARITY_FLOOR)
-                known = entry.relevance + relevance.SIMILARITY_RATE * alike
-                if known * factor >= FLOOR:
-                    ranked.append((EntryPlace(index_id, entry.entry), entry))
-    return sorted(ranked, key=lambda pair: -pair[1].score)
+    ranked: list[Candidate] = []
+    for matches in [found[index_id] for index_id in index_ids if index_id in found]:
+        query = question.in_index(matches.entries, matches.counts_by_term, unrelated=unrelated)
+        for entry in ranking.rank(matches.candidates, query, FACT_WEIGHTS):
+            alike = max(0.0, (entry.similarity or 0.0) - relevance.SIMILARITY_FLOOR)
+            known = entry.relevance + relevance.SIMILARITY_RATE * alike
+            if known * factor >= FLOOR:
+                ranked.append(entry)
+    return sorted(ranked, key=lambda entry: -entry.score)
 
 
 def fact_chunks(
     request: FactRequest, read: Sequence[Fact], *, as_of: datetime | None
-) -> list[RecalledChunk]:
-    """Return the chunks of loaded facts, best first: matches, then requested kinds."""
+) -> list[Candidate]:
+    """Return the loaded facts, best first: matches, then requested kinds."""
     order = {index_id: at for at, index_id in enumerate(request.index_ids)}
     oldest_first = sorted(
         read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry)
@@ -168,10 +159,10 @@ def fact_chunks(
     latest = latest_by_identity(oldest_first)
     at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
     ranked = request.ranked if as_of is None else _ranked_here(request, list(latest.values()))
-    found = [(at_places[place], match) for place, match in ranked if place in at_places]
+    found = [(at_places[one.place], one) for one in ranked if one.place in at_places]
     if any(fact.statement.fact_id in request.ids for fact in latest.values()):
-        found = [(fact, match) for fact, match in found if not _is_not_requested(fact, request)]
-    chunks = [fact_chunk(fact, match.score, match.parts) for fact, match in found]
+        found = [(fact, one) for fact, one in found if not _is_not_requested(fact, request)]
+    chunks = [show_fact(one, fact) for fact, one in found]
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
         statement = fact.statement
@@ -179,28 +170,24 @@ def fact_chunks(
             request.wants_profile and statement.tier is FactTier.L0 and not is_code(statement.told)
         )
         if by_kind and statement.identity not in identities:
-            chunks.append(
-                fact_chunk(fact, statement.confidence, {"asked for": statement.confidence})
-            )
+            score = statement.confidence
+            place = EntryPlace(fact.index_id, fact.entry)
+            one = Candidate.at(place, score=score, parts={"asked for": score})
+            chunks.append(show_fact(one, fact))
     return chunks
 
 
 def within_share(
-    chunks: Sequence[RecalledChunk], tok_max: int
-) -> tuple[list[RecalledChunk], list[RecalledChunk]]:
+    chunks: Sequence[Candidate], tok_max: int
+) -> tuple[list[Candidate], list[Candidate]]:
     """Return the facts to tell before any items within a share of a block, and those behind."""
     tokens = accumulate(chunk.tokens for chunk in chunks)
     first = sum(1 for _ in takewhile(lambda total: total <= tok_max // FACT_SHARE, tokens))
     return list(chunks[:first]), list(chunks[first:])
 
 
-def told_once(
-    chunks: Sequence[RecalledChunk],
-    facts: Sequence[Fact],
-    tok_max: int,
-    dropped: list[DroppedCandidate],
-) -> list[RecalledChunk]:
-    """Return the chunks without what others tell in the same words; that goes to `dropped`.
+def told_once(chunks: Sequence[Candidate], facts: Sequence[Fact], tok_max: int) -> list[Candidate]:
+    """Return the chunks without what others tell in the same words; facts among that get a reason.
 
     Of a fact in doubt it is the message, which has no doubt: the fact says most of it.
 
@@ -215,12 +202,12 @@ def told_once(
         if chunk.kind == "profile":
             in_profile.add(normalized_text(chunk.fields.get("statement", "")))
         elif has_facts and chunk.kind == "turn" and tok_max >= 0:
-            place = (chunk.fields["session"], chunk.fields["turn"])
+            place = (chunk.session, turn_of(chunk.ref))
             quoted[place] = f"{quoted.get(place, '')}\n{normalized_text(chunk.fields['text'])}"
     doubted = {
         (said.evidence.session, said.evidence.turn): normalized_text(said.statement)
         for chunk in chunks
-        if "questioned" in chunk.fields and chunk.place and (said := statements.get(chunk.place))
+        if "questioned" in chunk.fields and (said := statements.get(chunk.place))
     }
     kept = []
     for chunk in chunks:
@@ -232,27 +219,24 @@ def told_once(
             )
         ):
             continue
-        statement = statements.get(chunk.place) if chunk.kind == "fact" and chunk.place else None
-        reason = _duplicate_reason(statement, in_profile, quoted) if statement else None
-        if reason is None or "questioned" in chunk.fields:
+        statement = statements.get(chunk.place) if chunk.kind == "fact" else None
+        if statement and "questioned" not in chunk.fields:
+            chunk.reason = _duplicate_reason(statement, in_profile, quoted)
+        if not chunk.reason:
             kept.append(chunk)
-        else:
-            dropped.append(
-                DroppedCandidate("fact", chunk.ref, chunk.score, reason, place=chunk.place)
-            )
     return kept
 
 
-def _says_doubted(chunk: RecalledChunk, doubted: Mapping[tuple[str, str], str]) -> bool:
+def _says_doubted(chunk: Candidate, doubted: Mapping[tuple[str, str], str]) -> bool:
     """Return whether an item says hardly more than a fact in doubt of its turn."""
-    words = doubted.get((chunk.fields["session"], chunk.fields["turn"]), "")
+    words = doubted.get((chunk.session, turn_of(chunk.ref)), "")
     text = normalized_text(chunk.fields["text"]) if words else ""
     return bool(words) and words in text and len(words) > STATED_SHARE * len(text)
 
 
 def _duplicate_reason(
     statement: Statement, in_profile: Collection[str], quoted: Mapping[tuple[str, str], str]
-) -> str | None:
+) -> str:
     """Return why a fact is told already, by the sentences of the profile or the quoted turns."""
     words, evidence = normalized_text(statement.statement), statement.evidence
     if statement.fact_id in (_STATEMENT_ID, INSTRUCTION_ID) and words in in_profile:
@@ -260,14 +244,20 @@ def _duplicate_reason(
     if statement.key == STATEMENT_KEY and words in quoted.get(
         (evidence.session, evidence.turn), ""
     ):
-        return "its message is quoted"
-    return None
+        return "the message that states it is quoted"
+    return ""
 
 
 def told_profile(
-    user: str, read: RecallContent, options: TurnOptions, costs: Costs
-) -> list[RecalledChunk]:
+    user: str,
+    read: RecallContent,
+    found: Sequence[Candidate],
+    options: TurnOptions,
+    costs: Costs,
+) -> list[Candidate]:
     """Return the profile within its token limit, in its order; the last line says what gave way.
+
+    The facts that were `found` are told there with their scores.
 
     What keeps a person safe has SAFETY_TOKENS more, and gives way last; instructions give way
     first. A sentence that is of several classes is told as the first of them that is no
@@ -278,26 +268,34 @@ def told_profile(
     if session is not None and session.classes is not None:
         classes = session.classes
     held = latest_by_identity(read.facts).values()
-    chunks = [
-        profile_chunk(name, fact, costs.text)
+    lines = [
+        (fact, fields, costs.text(orjson.dumps(fields).decode()))
         for name, fact in profile_facts(held, classes, is_shared=is_shared)
+        for fields in [profile_fields(name, fact)]
     ]
     remaining, of_safety, left_out = options.profile_tok_max, SAFETY_TOKENS, 0
     kept, told = set[str](), set[str]()
-    for chunk in sorted(chunks, key=lambda chunk: KEPT_FIRST.index(chunk.fields["class"])):
-        words = normalized_text(chunk.fields["statement"])
-        usable = of_safety if chunk.fields["class"] in PRIVATE_CLASSES else 0
+    for _, fields, tokens in sorted(lines, key=lambda line: KEPT_FIRST.index(line[1]["class"])):
+        words = normalized_text(fields["statement"])
+        usable = of_safety if fields["class"] in PRIVATE_CLASSES else 0
         if words in told:
             continue
-        if chunk.tokens > remaining + usable:
+        if tokens > remaining + usable:
             left_out += 1
             continue
-        of_safety -= min(chunk.tokens, usable)
-        remaining -= max(0, chunk.tokens - usable)
-        kept.add(chunk.id)
+        of_safety -= min(tokens, usable)
+        remaining -= max(0, tokens - usable)
+        kept.add(fields["id"])
         told.add(words)
-    result = [chunk for chunk in chunks if chunk.id in kept]
-    return [*result, left_out_chunk(left_out)] if left_out else result
+    found_by_id = {one.id: one for one in found}
+    result = []
+    for fact, fields, tokens in lines:
+        if (name := fields["id"]) in kept:
+            place = EntryPlace(fact.index_id, fact.entry)
+            one = found_by_id.get(name) or Candidate.at(place, id=name, ref=name)
+            one.kind, one.fields, one.tokens = "profile", fields, tokens
+            result.append(one)
+    return [*result, left_out_line(left_out)] if left_out else result
 
 
 def _request_terms(question: str) -> frozenset[str]:
@@ -322,9 +320,10 @@ def _request_terms(question: str) -> frozenset[str]:
     )
 
 
-def is_beside(fact: Fact, question: str) -> bool:
-    """Return whether a fact shares only words by which a question requests facts of other kinds."""
-    return _is_not_requested(fact, FactRequest.of(question, QuestionKind.OPEN, (0,), {}))
+def without_others(facts: Sequence[Fact], question: str) -> list[Fact]:
+    """Return the facts without those that share only words by which a question requests others."""
+    request = FactRequest.of(QuestionTerms.of(question), QuestionKind.OPEN, (0,), {})
+    return [fact for fact in facts if not _is_not_requested(fact, request)]
 
 
 def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
@@ -336,20 +335,19 @@ def _is_not_requested(fact: Fact, request: FactRequest) -> bool:
         or statement.fact_id not in QUESTION_FACT_IDS
     ):
         return False
-    found = request.asked_terms.intersection(terms(_words(fact)))
+    found = frozenset(terms(_words(fact))).intersection(request.question.every)
     return (
         bool(found) and found <= request.request_terms and found.isdisjoint(terms(statement.value))
     )
 
 
-def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[tuple[EntryPlace, Ranked]]:
+def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[Candidate]:
     """Rank facts as a search would: past facts are not in the index any more."""
     documents = [Counter(terms(_words(fact))) for fact in facts]
     avg_length = sum(document.total() for document in documents) / max(1, len(documents))
     k1, b = bm25_constants(avg_length)
     counts = {
-        term: sum(term in document for document in documents)
-        for term in query_terms(request.question)
+        term: sum(term in document for document in documents) for term in request.question.uncommon
     }
     candidates: dict[int, list[Candidate]] = {}
     for fact, document in zip(facts, documents, strict=True):
@@ -362,7 +360,8 @@ def _ranked_here(request: FactRequest, facts: Sequence[Fact]) -> list[tuple[Entr
             if document[term]
         }
         if scores:
-            candidates.setdefault(fact.index_id, []).append(Candidate(fact.entry, scores, length))
+            one = Candidate(fact.entry, scores, length, index_id=fact.index_id)
+            candidates.setdefault(fact.index_id, []).append(one)
     found = {
         index_id: IndexMatches(len(documents), counts, some)
         for index_id, some in candidates.items()

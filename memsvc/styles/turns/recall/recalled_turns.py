@@ -1,22 +1,20 @@
-"""Past items that a prompt shows, the changes told with them, and why others are left out."""
+"""Past items among the matches: which a prompt shows, and the changes told with them."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from memsvc.core import relevance
 from memsvc.core.analysis import CHANGE_MARK, normalized_text, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
-from memsvc.core.question_kinds import (
-    is_filler,
-    is_greeting_phrase,
-)
-from memsvc.core.ranking import Ranked
+from memsvc.core.question_kinds import is_filler, is_greeting_phrase
+from memsvc.core.ranking import Candidate, EntryPlace, bm25_idf
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
     CHANGE_CHARS_MAX,
@@ -27,23 +25,21 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
-from memsvc.store.index import Text
-from memsvc.store.recalls import EntryPlace, OutdatedFact
+from memsvc.store.recalls import OutdatedFact
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.recall_request import EARLIEST, CandidatePool, RecallRequest
-from memsvc.styles.turns.recall.recalled import (
-    IN_CONTEXT,
-    OVER_THE_BUDGET,
-    DroppedCandidate,
-    RecalledChunk,
-    turn_chunk,
-)
+from memsvc.styles.turns.recall.recall_request import RecallRequest
+from memsvc.styles.turns.recall.recalled import IN_CONTEXT, OVER_THE_BUDGET, show_item
 from memsvc.styles.turns.recall.recalled_facts import FactRequest
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
 
+OTHER_SESSION_WEIGHT: Final = 0.8
+"""Factor of items of other sessions: an equal match of the session itself comes first, and one from
+elsewhere has to match by a quarter better."""
+ENTRIES_PER_INDEX: Final = 1 << 32
+"""Distance of indexes in the numbers of candidates, so that none are neighbours."""
 CHANGES_READ: Final = 12
 """Latest messages of change among the candidates that are read with every recall."""
 FOLLOWING_MAX: Final = 3
@@ -61,161 +57,182 @@ _NAME: Final = re.compile(
     r"|[\u3040-\u30ff\u4e00-\u9fff]{2,}"
 )
 WordsOf = Callable[[str], frozenset[str]]
-V = TypeVar("V")
 
 GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
-NOT_LOADED_LIMIT: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 QUOTED_SHARE: Final = 1.3
 """Estimated tokens of items, by the limit of a block, behind which no more are selected."""
 QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
 """Sixths of `snippet_chars_max` that are quoted of the best items, and of each behind them."""
-ANSWER: Final = "answer to a shown item"
+ANSWER: Final = "answer to an item that is shown"
 """Name of the score of an answer that no word of the question found."""
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 
 
-def without_change_terms(
-    found: Sequence[IndexMatches],
-) -> tuple[list[IndexMatches], list[EntryPlace]]:
-    """Return matches as if no message of change were marked, and the marked ones, latest first."""
-    changed: list[tuple[datetime, EntryPlace]] = []
-    result: list[IndexMatches] = []
+class ItemPool(NamedTuple):
+    """Candidates of several sessions as one index, with its entries and their counts by term.
+
+    `changes` are the messages of change that were found, the latest first."""
+
+    candidates: list[Candidate]
+    changes: list[Candidate]
+    entries: int
+    counts_by_term: Counter[str]
+
+
+def pool_items(found: Sequence[IndexMatches], session: str) -> ItemPool:
+    """Return the matches of a session and of others, in the indexes that were searched for items.
+
+    The idf of a term is computed over all these, so that a rare word of a small one does not count
+    for more. Among equals the later session comes first, and the session itself before all."""
+    own = turn_index.turns(session).number
+    sessions, changes, kept = {own: session}, list[Candidate](), list[IndexMatches]()
     for matches in found:
-        if CHANGE_MARK not in matches.counts_by_term:
-            result.append(matches)
-            continue
-        candidates = []
-        for candidate in matches.candidates:
-            if CHANGE_MARK in candidate.term_scores:
-                said_at = candidate.message_at or EARLIEST
-                changed.append((said_at, EntryPlace(candidate.index_id, candidate.entry)))
-                scores = _without_mark(candidate.term_scores)
-                candidates.append(candidate._replace(term_scores=scores))
-            else:
-                candidates.append(candidate)
-        matched = [
-            (candidate.index_id, candidate.entry)
-            for candidate in candidates
-            if candidate.term_scores or candidate.cosine is not None
-        ]
-        if matched:
-            steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
-            neighbours = {(number, entry + step) for step in steps for number, entry in matched}
-            kept = [
-                candidate
-                for candidate in candidates
-                if (candidate.index_id, candidate.entry) in neighbours
-            ]
-            counts = _without_mark(matches.counts_by_term)
-            result.append(replace(matches, counts_by_term=counts, candidates=kept))
-    return result, [place for _, place in sorted(changed, reverse=True)]
+        sessions |= {number: turn_index.session_of(name) for number, name in matches.names.items()}
+        for one in matches.candidates:
+            one.session = sessions[one.index_id]
+        if _take_changes(matches, changes):
+            kept.append(matches)
+    counts, latest = Counter[str](), dict[int, datetime]()
+    for matches in kept:
+        counts.update(matches.counts_by_term)
+        for one in matches.candidates:
+            latest[one.index_id] = max(one.said_at, latest.get(one.index_id, one.said_at))
+    order = sorted(latest, key=lambda index_id: (index_id == own, latest[index_id], index_id))
+    first = {index_id: at * ENTRIES_PER_INDEX for at, index_id in enumerate(order)}
+    entries = sum(matches.entries for matches in kept)
+    for matches in kept:
+        scale = {
+            term: bm25_idf(counts[term], entries) / bm25_idf(term_count, matches.entries)
+            for term, term_count in matches.counts_by_term.items()
+        }
+        for one in matches.candidates:
+            one.first = first[one.index_id]
+            one.weight = 1.0 if one.index_id == own else OTHER_SESSION_WEIGHT
+            if len(kept) > 1:
+                one.term_scores = {
+                    term: score * scale[term] for term, score in one.term_scores.items()
+                }
+    changes.sort(key=attrgetter("said_at", "index_id", "entry"), reverse=True)
+    candidates = [one for matches in kept for one in matches.candidates]
+    return ItemPool(candidates, changes, entries, counts)
 
 
-def _without_mark(by_term: Mapping[str, V]) -> dict[str, V]:
-    return {term: value for term, value in by_term.items() if term != CHANGE_MARK}
+def _take_changes(matches: IndexMatches, changes: list[Candidate]) -> bool:
+    """Make matches what they were if no message of change were marked; add those to `changes`.
+
+    Returns whether anything else was found."""
+    if matches.counts_by_term.pop(CHANGE_MARK, None) is None:
+        return True
+    changes += [
+        one for one in matches.candidates if one.term_scores.pop(CHANGE_MARK, None) is not None
+    ]
+    steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
+    neighbours = {
+        (one.index_id, one.entry + step)
+        for one in matches.candidates
+        if one.term_scores or one.cosine is not None
+        for step in steps
+    }
+    matches.candidates[:] = [
+        one for one in matches.candidates if (one.index_id, one.entry) in neighbours
+    ]
+    return bool(matches.candidates)
 
 
 @frozen
 class SaidChange:
     """A change with the message that says it."""
 
-    place: EntryPlace
-    text: Text
+    message: Candidate
     change: Change
 
-    def is_after(self, chunk: RecalledChunk, text: Text) -> bool:
-        """Return whether it was said after an item."""
-        place = chunk.place
-        if place is not None and place.index_id == self.place.index_id:
-            return self.place.entry > place.entry
-        return self.text.message_at > text.message_at
+    def is_after(self, item: Candidate) -> bool:
+        """Return whether it was said after an item that was read."""
+        if item.index_id == self.message.index_id:
+            return self.message.entry > item.entry
+        return self.message.said_at > item.said_at
 
 
-def said_changes(
-    places: Collection[EntryPlace], items: Mapping[EntryPlace, Text]
-) -> list[SaidChange]:
-    """Return the changes in the messages of these places that were read, oldest first."""
+def said_changes(messages: Collection[Candidate]) -> list[SaidChange]:
+    """Return the changes that a user's messages say, oldest first."""
     found = [
-        SaidChange(place, items[place], change)
-        for place in places
-        if place in items and items[place].role == "user"
-        for change in changes_in(items[place].text)
+        SaidChange(message, change)
+        for message in messages
+        if message.role == "user"
+        for change in changes_in(message.text)
     ]
-    return sorted(found, key=lambda said: (said.text.message_at, said.place.entry))
+    return sorted(found, key=lambda said: (said.message.said_at, said.message.entry))
 
 
-def with_changes(
-    chunks: Sequence[RecalledChunk],
-    items: Mapping[EntryPlace, Text],
+def mark_changes(
+    chunks: Sequence[Candidate],
     changes: Sequence[SaidChange],
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
     words_of: WordsOf,
-) -> Iterator[RecalledChunk]:
-    """Yield the chunks; an item whose facts ended, or that a later change names, says by what.
+) -> None:
+    """Mark each item whose facts ended, or that a later change names, with what replaced it.
 
     A sentence of change that one chunk tells, or its own message, is told once: another item says
     on which day it was said."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks} - {""}
-    told |= {said.change.text for said in changes if said.place in shown}
+    told |= {said.change.text for said in changes if said.message.place in shown}
     latest_first = [said for said in reversed(changes) if not said.change.weak]
-    for chunk in chunks:
-        text = items.get(chunk.place) if chunk.kind == "turn" and chunk.place else None
-        if text is None:
-            yield chunk
-            continue
+    for chunk in [chunk for chunk in chunks if chunk.kind == "turn"]:
         ended = [
             (fact.superseded_by, "" if fact.valid_to else fact.ended_on)
-            for fact in outdated.get(chunk.place or EntryPlace(0, 0), ())
+            for fact in outdated.get(chunk.place, ())
             if (
-                fact.session == chunk.fields["session"]
+                fact.session == chunk.session
                 if fact.is_source
-                else _repeats(fact, words_of(text.text), words_of)
+                else _repeats(fact, words_of(chunk.text), words_of)
             )
         ]
-        can_end = latest_first if text.role == "user" and len(text.text) <= NAMED_CHARS_MAX else ()
+        can_end = chunk.role == "user" and len(chunk.text) <= NAMED_CHARS_MAX
         named = (
-            (said.change.text, f"{said.text.message_at:%Y-%m-%d}")
-            for said in can_end
-            if said.is_after(chunk, text) and _is_outdated(said.change, text.text, words_of)
+            (said.change.text, f"{said.message.said_at:%Y-%m-%d}")
+            for said in (latest_first if can_end else ())
+            if said.is_after(chunk) and _is_outdated(said.change, chunk.text, words_of)
         )
         marks = dict(ended or islice(named, 1))
         by = [words for words, day in marks.items() if not day or words not in told]
         told |= {said.change.text for said in changes} & set(by)
         if by:
-            yield _marked(chunk, superseded_by="; ".join(by))
+            _mark(chunk, "superseded_by", "; ".join(by))
         elif marks:
-            yield _marked(chunk, questioned=max(marks.values()))
-        else:
-            yield chunk
+            _mark(chunk, "questioned", max(marks.values()))
 
 
 def following(
-    chunks: Sequence[RecalledChunk],
-    items: Mapping[EntryPlace, Text],
+    chunks: Sequence[Candidate],
     changes: Sequence[SaidChange],
     facts: Mapping[EntryPlace, Fact],
     words_of: WordsOf,
-) -> list[SaidChange]:
-    """Return the changes to show beside these chunks, that no chunk tells already.
+) -> list[Candidate]:
+    """Return the messages of change to show beside these chunks, that no chunk tells already.
 
     They name or concern an item or a fact, in whatever session, or follow it in its own: the former
     first, then the surer ones, those that share a word, then the later."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks}
-    found: dict[EntryPlace, tuple[tuple[bool, ...], SaidChange]] = {}
-    changes = [said for said in changes if said.place not in shown and said.change.text not in told]
+    found: dict[EntryPlace, tuple[tuple[bool, ...], Candidate]] = {}
+    changes = [
+        said for said in changes if said.message.place not in shown and said.change.text not in told
+    ]
     for chunk in chunks:
-        if chunk.kind not in ("turn", "fact") or _by(chunk) or chunk.place is None:
+        if chunk.kind not in ("turn", "fact") or _by(chunk):
             continue
         fact = facts.get(chunk.place)
         later = [
             said
             for said in changes
-            if (said.place not in found or found[said.place][0] > (False, said.change.weak, False))
-            and _is_later(said, chunk.place, items, fact)
+            if (
+                (known := found.get(said.message.place)) is None
+                or known[0] > (False, said.change.weak, False)
+            )
+            and (fact.valid_from < said.message.said_at if fact else said.is_after(chunk))
         ]
         if not later:
             continue
@@ -223,38 +240,26 @@ def following(
         words = words_of(text)
         topics = _topics_of(text, fact) if any(map(_about, later)) else frozenset[str]()
         for said in later:
-            change = said.change
+            change, place = said.change, said.message.place
             shares = not change.terms.isdisjoint(words)
             related = (shares and names(change, words)) or not topics.isdisjoint(_about(said))
-            if not related and not _is_near(said, chunk.place, fact):
+            if not related and not _is_near(said, chunk, fact):
                 continue
-            rank = (not related, said.change.weak, not shares)
-            if said.place not in found or rank < found[said.place][0]:
-                found[said.place] = (rank, said)
-    latest_first = sorted(found.values(), key=lambda one: one[1].text.message_at, reverse=True)
+            rank = (not related, change.weak, not shares)
+            if place not in found or rank < found[place][0]:
+                found[place] = (rank, said.message)
+    latest_first = sorted(found.values(), key=lambda one: one[1].said_at, reverse=True)
     ranked = sorted(latest_first, key=lambda one: one[0])
-    return [said for _, said in ranked][:FOLLOWING_MAX]
+    return [message for _, message in ranked][:FOLLOWING_MAX]
 
 
-def _is_later(
-    said: SaidChange, place: EntryPlace, items: Mapping[EntryPlace, Text], fact: Fact | None
-) -> bool:
-    """Return whether a change was said after an item or a fact."""
-    if fact is not None:
-        return fact.valid_from < said.text.message_at
-    if place.index_id == said.place.index_id:
-        return said.place.entry > place.entry
-    return place in items and items[place].message_at < said.text.message_at
-
-
-def _is_near(said: SaidChange, place: EntryPlace, fact: Fact | None) -> bool:
+def _is_near(said: SaidChange, chunk: Candidate, fact: Fact | None) -> bool:
     """Return whether a change follows an item soon, or a fact, in its session."""
+    message = said.message
     if fact is not None:
-        place = EntryPlace(
-            turn_index.turns(fact.statement.evidence.session).number, said.place.entry
-        )
+        return message.index_id == turn_index.turns(fact.statement.evidence.session).number
     entries_max = FOLLOWING_ENTRIES // (10 if said.change.weak else 1)
-    return place.index_id == said.place.index_id and said.place.entry <= place.entry + entries_max
+    return message.index_id == chunk.index_id and message.entry <= chunk.entry + entries_max
 
 
 def _about(said: SaidChange) -> frozenset[str]:
@@ -302,186 +307,131 @@ def _named(*texts: str) -> set[str]:
     return {name for text in texts for name in _NAME.findall(text)}
 
 
-def _marked(chunk: RecalledChunk, **mark: str) -> RecalledChunk:
-    fields: dict[str, Any] = chunk.fields | {"more": chunk.fields.get("more", {}) | mark}
-    length = sum(map(len, mark.values()))
-    return replace(chunk, fields=fields, tokens=chunk.tokens + length // 3 + 6)
+def _mark(item: Candidate, name: str, words: str) -> None:
+    item.fields[name] = words
+    item.tokens += len(words) // 3 + 6
 
 
-def _by(chunk: RecalledChunk) -> str:
-    questioned: str = chunk.fields.get("questioned", {}).get("text", "")
-    return questioned or str(chunk.fields.get("more", {}).get("superseded_by", ""))
+def _by(chunk: Candidate) -> str:
+    """Return the sentence that a chunk tells of a change: of a fact in doubt, or of an item."""
+    if chunk.kind == "turn":
+        return str(chunk.fields.get("superseded_by", ""))
+    return str(chunk.fields.get("questioned", {}).get("text", ""))
 
 
 @frozen
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
-    `changes` are the messages of change among the candidates, the latest first."""
+    `weights` are the weights of the question's terms."""
 
-    pool: CandidatePool
-    items: Sequence[Ranked]
+    pool: ItemPool
+    items: Sequence[Candidate]
     confidence: relevance.Confidence
     facts: FactRequest
-    insights: Sequence[tuple[EntryPlace, Ranked]]
-    changes: Sequence[EntryPlace]
+    insights: Sequence[Candidate]
+    weights: Mapping[str, float]
 
     @property
     def silent(self) -> bool:
         """Return whether no item is relevant enough to be shown."""
         return self.confidence.total < relevance.FLOOR
 
-    def with_sessions(self, names: Mapping[int, str]) -> Self:
-        """Return the same, with the sessions of further indexes, given by name."""
-        more = {number: turn_index.session_of(name) for number, name in names.items()}
-        return replace(self, pool=replace(self.pool, sessions=self.pool.sessions | more))
-
 
 class TurnSelection:
-    """Selection of items for one prompt: each once, up to `recall_turns_limit`."""
+    """Selection of items for one prompt: each once, up to `recall_turns_limit`.
+
+    `known` are digests of items that the caller has, `prompt` the entries of items in the recent
+    context; neither is recalled again, nor is what the turn itself has already stored."""
 
     def __init__(
         self,
         options: TurnOptions,
         request: RecallRequest,
-        ranked: RankedMatches,
         quote_finder: QuoteFinder,
+        *,
+        known: Collection[int],
+        prompt: Collection[int],
+        silent: bool,
     ) -> None:
         self._limit = options.recall_turns_limit
         self._chars_max = options.snippet_chars_max
         self._request = request
-        self._ranked = ranked
         self._quote_finder = quote_finder
+        self._known = known
+        self._prompt = prompt
         self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
-        self._is_silent = ranked.silent
+        self._is_silent = silent
         self._count = 0
 
-    def chunks(
-        self,
-        selected: Sequence[tuple[EntryPlace, Ranked]],
-        items: Mapping[EntryPlace, Text],
-        dropped: list[DroppedCandidate],
-    ) -> list[RecalledChunk]:
-        """Return the items to show, in this order.
-
-        The others are added to `dropped` with reasons."""
-        request, pool = self._request, self._ranked.pool
-        result: list[RecalledChunk] = []
-        for place, entry in selected:
-            if place not in items:
-                continue
-            text, session = items[place], pool.sessions[place.index_id]
-            is_other_session = session != request.session
-            reason = (
-                UNDER_THE_FLOOR
-                if self._is_silent
-                else self.why_not(text, is_other_session=is_other_session)
-            )
-            if reason is None and self._count >= self._limit:
-                reason = OVER_THE_LIMIT
-            if reason is None and self._remaining <= 0:
-                reason = OVER_THE_BUDGET
-            if reason is None and not self._distinct.add_if_new(text.text.casefold().split()):
-                reason = "nearly the same as an earlier one"
-            if reason is None:
+    def chunks(self, selected: Sequence[Candidate]) -> list[Candidate]:
+        """Return the items to show, of those that were read, in this order; others get a reason."""
+        result: list[Candidate] = []
+        for item in selected:
+            item.reason = self._reason_against(item)
+            if not item.reason:
                 self._count += 1
-                result.append(self.chunk(place, text, entry))
-            else:
-                dropped.append(
-                    DroppedCandidate(
-                        "turn",
-                        text.ref,
-                        entry.score,
-                        reason,
-                        session if is_other_session else "",
-                        place,
-                    )
-                )
+                result.append(self.show(item))
         return result
 
+    def _reason_against(self, item: Candidate) -> str:
+        if self._is_silent:
+            return UNDER_THE_FLOOR
+        if reason := self.why_not(item):
+            return reason
+        if self._count >= self._limit:
+            return OVER_THE_LIMIT
+        if self._remaining <= 0:
+            return OVER_THE_BUDGET
+        if not self._distinct.add_if_new(item.text.casefold().split()):
+            return "nearly the same as an earlier item"
+        return ""
+
     def answers(
-        self,
-        shown: Sequence[RecalledChunk],
-        items: Mapping[EntryPlace, Text],
-        as_of: datetime | None,
-    ) -> list[RecalledChunk]:
+        self, shown: Sequence[Candidate], items: Mapping[EntryPlace, Candidate]
+    ) -> list[Candidate]:
         """Return the answers to the first of the user's messages shown, as far as they were read.
 
         What was decided and done often stands there alone, in other words than the question."""
-        places = {chunk.place for chunk in shown}
-        found = []
-        for chunk in shown:
-            if chunk.place is None or chunk.fields["role"] != "user":
+        places, as_of = {chunk.place for chunk in shown}, self._request.as_of
+        found: list[tuple[Candidate, float]] = []
+        for chunk in [chunk for chunk in shown if chunk.role == "user"]:
+            item = items.get(EntryPlace(chunk.index_id, chunk.entry + 1))
+            if item is None or item.place in places or item.role != "assistant":
                 continue
-            place = chunk.place._replace(entry=chunk.place.entry + 1)
-            text = items.get(place)
-            if text is None or place in places or text.role != "assistant":
-                continue
-            is_same_turn = turn_of(text.ref) == chunk.fields["turn"]
-            if is_same_turn and (as_of is None or text.message_at <= as_of):
-                found.append((place, Ranked(place.entry, chunk.score, {ANSWER: chunk.score}, 0.0)))
+            is_same_turn = turn_of(item.ref) == turn_of(chunk.ref)
+            if is_same_turn and (as_of is None or item.said_at <= as_of):
+                found.append((item, chunk.score))
         self._limit += len(found)
-        return self.chunks(found, items, [])
+        result = []
+        for item, score in found:
+            if not self._reason_against(item):
+                self._count += 1
+                item.score, item.parts = score, {ANSWER: score}
+                result.append(self.show(item))
+        return result
 
-    def chunk(self, place: EntryPlace, text: Text, entry: Ranked) -> RecalledChunk:
-        """Return the chunk of an item, the shorter the more come before it."""
-        session = self._ranked.pool.sessions[place.index_id]
+    def show(self, item: Candidate) -> Candidate:
+        """Return an item with what is shown of it, the shorter the more come before it."""
         share = QUOTE_SHARES[min(max(self._count, 1), len(QUOTE_SHARES)) - 1]
-        chunk = turn_chunk(
-            session,
-            text,
-            entry,
-            self._quote_finder,
-            place=place,
-            chars_max=share * self._chars_max // 6,
-            is_other_session=session != self._request.session,
-        )
-        self._remaining -= chunk.tokens
-        return chunk
+        show_item(item, self._quote_finder, chars_max=share * self._chars_max // 6)
+        self._remaining -= item.tokens
+        return item
 
-    def why_not(self, text: Text, *, is_other_session: bool) -> str | None:
-        """Return why an item is not shown, None where it may be."""
-        request = self._request
-        if not is_other_session and turn_of(text.ref) == request.turn:
+    def why_not(self, item: Candidate) -> str:
+        """Return why an item is not shown, "" where it may be."""
+        is_own = item.session == self._request.session
+        if is_own and turn_of(item.ref) == self._request.turn:
             return "stored by this turn itself"
-        if not text.text.strip():
+        if not item.text.strip():
             return "no text"
-        is_short = len(text.text) <= GREETING_CHARS_MAX
-        is_empty = is_greeting_phrase if text.role == "assistant" else is_filler
-        if is_short and is_empty(text.text):
+        is_short = len(item.text) <= GREETING_CHARS_MAX
+        is_empty = is_greeting_phrase if item.role == "assistant" else is_filler
+        if is_short and is_empty(item.text):
             return "a message without content"
-        if not is_other_session and text.entry in request.prompt:
+        if is_own and item.entry in self._prompt:
             return IN_CONTEXT
-        if text.digest in request.known:
+        if item.digest in self._known:
             return "in the caller's input"
-        return None
-
-
-def not_loaded(
-    ranked: RankedMatches,
-    selected: Sequence[Ranked],
-    request: RecallRequest,
-    in_context: Collection[int],
-) -> list[DroppedCandidate]:
-    """Return the best items that were not even read, by their places, with reasons."""
-    pool, read = ranked.pool, {entry.entry for entry in selected}
-    other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
-    dropped: list[DroppedCandidate] = []
-    for entry in islice(
-        (entry for entry in ranked.items if entry.entry not in read), NOT_LOADED_LIMIT
-    ):
-        place = pool.place(entry.entry)
-        session = pool.sessions[place.index_id]
-        reason = IN_CONTEXT if entry.entry in in_context else other
-        dropped.append(
-            DroppedCandidate(
-                "turn",
-                "",
-                entry.score,
-                reason,
-                session if session != request.session else "",
-                place,
-            )
-        )
-    return dropped
+        return ""

@@ -1,0 +1,136 @@
+"""A message of change puts the statement in doubt that it means, and no other."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from benchmarks.beliefs import FOLDER
+from memsvc.adapters.options import EmbeddingOptions
+from memsvc.adapters.sentence_encoder import SentenceEncoder
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_items import (
+    MEANINGS_MAX,
+    items_of,
+    read_meaning,
+    read_statements,
+)
+from tests.door import Door, open_door
+from tests.fakes import FakeClock, RecordingMeter
+from tests.styles.turns.talk import ask, memory, say
+
+FOUND_MIN, FALSE_MAX = 0.75, 0.1
+"""Share of the changes of writers from whom nothing was learned, and of what they said before."""
+ENDED = [
+    ("I play the trumpet in the town band.", "I gave up the trumpet, the town band can cope."),
+    ("Dienstags spiele ich Tischtennis im Verein.", "Tischtennis im Verein habe ich aufgegeben."),
+    ("Los jueves doy clases de guitarra.", "Dejé las clases de guitarra de los jueves en junio."),
+    ("I keep bees on the allotment.", "We gave up the bees, the allotment is all dahlias now."),
+]
+HOLDS = [
+    ("I like green tea.", "I like black tea as well."),
+    ("I play the trumpet in the town band.", "My sister gave up the trumpet and left the band."),
+    ("I keep bees on the allotment.", "We gave up the lease on the office downtown."),
+    ("My name is Ada.", "I gave up explaining my name to the new teacher."),
+]
+
+
+@pytest.fixture
+async def encoder() -> SentenceEncoder:
+    encoder = SentenceEncoder(EmbeddingOptions())
+    await encoder.load()
+    return encoder
+
+
+@pytest.fixture
+def door(
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    encoder: SentenceEncoder,
+) -> Door:
+    """Return a service with the bundled encoder."""
+    return open_door(database, clock, tokens, meter, scope, embedder=encoder)
+
+
+async def test_head_finds_changes_of_other_writers_and_few_other_statements(
+    encoder: SentenceEncoder,
+) -> None:
+    people = orjson.loads((FOLDER / "people_worked.json").read_bytes())
+    pairs = people["B6"] + orjson.loads((FOLDER / "worked.json").read_bytes())["B6"]
+    said = {
+        name: [
+            encoder.log_odds("change", vector) > 0
+            for vector in await encoder.embed([pair[name] for pair in pairs])
+        ]
+        for name in ("change", "first")
+    }
+    assert sum(said["change"]) / len(pairs) > FOUND_MIN
+    assert sum(said["first"]) / len(pairs) < FALSE_MAX
+
+
+async def test_only_latest_messages_of_a_turn_are_compared_with_earlier_ones(
+    database: Database, clock: FakeClock, encoder: SentenceEncoder
+) -> None:
+    said = [f"I gave up the trumpet in band {number}." for number in range(MEANINGS_MAX * 3)]
+    items = await items_of(
+        [{"role": "user", "content": text} for text in said], "items", TurnOptions()
+    )
+    read = await read_meaning(
+        await read_statements(items), Embedding(database, encoder, clock, RecordingMeter()), 1000
+    )
+    assert [one.item for one in read] == [one.item for one in items]
+    assert [one.text for one in read if one.changing] == said[-MEANINGS_MAX:]
+
+
+async def doubts(door: Door, first: str, then: str, clock: FakeClock, user: str) -> list[str]:
+    """Return the doubts about the facts of a first message, after another one."""
+    await say(door, f"{user}-1", first, session=f"{user}-a", user_id=user)
+    clock.advance(days=1)
+    await say(door, f"{user}-2", then, session=f"{user}-b", user_id=user)
+    listed = await door("memory_list_facts", session_id="new", user_id=user)
+    facts = [one for one in listed["facts"] if one["evidence"]["session_id"] == f"{user}-a"]
+    assert facts, "the first message is a fact"
+    return [fact["doubt"]["text"] for fact in facts if fact["doubt"]]
+
+
+async def test_change_puts_what_it_means_in_doubt_and_nothing_else(
+    door: Door, clock: FakeClock
+) -> None:
+    for number, (first, then) in enumerate(ENDED):
+        assert await doubts(door, first, then, clock, f"ended-{number}") == [then], then
+    for number, (first, then) in enumerate(HOLDS):
+        assert not await doubts(door, first, then, clock, f"holds-{number}"), then
+
+
+async def test_statement_that_a_change_means_is_marked_but_not_as_of_before(
+    door: Door, clock: FakeClock
+) -> None:
+    first, then = ENDED[0]
+    await say(door, "t1", first, session="a", user_id="ada")
+    before = clock.advance(days=1)
+    clock.advance(days=1)
+    await say(door, "t2", then, session="b", user_id="ada")
+    question: dict[str, Any] = {"question": "Do I play the trumpet?", "session": "c"}
+    now = memory(await ask(door, **question, user_id="ada"))
+    assert "superseded_by" in str(now) or "questioned" in str(now)
+    past = memory(await ask(door, **question, user_id="ada", as_of=before.isoformat()))
+    assert "trumpet" in str(past)
+    assert "superseded_by" not in str(past)
+    assert "questioned" not in str(past)
+
+
+async def test_change_that_might_mean_either_of_two_statements_ends_neither(
+    door: Door, clock: FakeClock
+) -> None:
+    for name in ("first", "second"):
+        await say(door, name, f"I play the {name} trumpet.", session=name, user_id="ada")
+        clock.advance(days=1)
+    await say(door, "t3", "I gave my instruments away.", session="b", user_id="ada")
+    listed = await door("memory_list_facts", session_id="new", user_id="ada")
+    assert not [fact for fact in listed["facts"] if fact["doubt"]]
