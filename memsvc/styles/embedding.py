@@ -38,7 +38,7 @@ TEXTS_KEPT: Final = 1024
 ENCODED_CHARS: Final = 1_600
 """Maximum characters of one text that the bundled encoder reads."""
 ENCODED_CHARS_MAX: Final = 8_000
-"""Maximum characters encoded while a transaction is open, which takes about 30 ms."""
+"""Maximum characters encoded while a call waits, which takes about 30 ms."""
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
 
@@ -146,15 +146,18 @@ class Embedding:
     async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
         """Return vectors of texts that are about to be stored, None for those left to a job.
 
-        A transaction waits for this, so only a loaded in-process embedder encodes, and only up to
-        ENCODED_CHARS_MAX characters."""
+        Only a loaded in-process embedder encodes, and only the last ENCODED_CHARS_MAX characters.
+        Call it before the transaction that stores the texts: within it, the vectors made here are
+        at hand."""
         if not (self._embedder.in_process and self._embedder.is_ready):
             return [None] * len(texts)
         keys = [_key(text) for text in texts]
-        sizes = accumulate(min(len(text), ENCODED_CHARS) for text in texts)
+        for key in self._made.keys() & keys:
+            self._made.move_to_end(key)
+        sizes = accumulate(min(len(text), ENCODED_CHARS) for text in reversed(texts))
         missing = {
             key: text
-            for key, text, size in zip(keys, texts, sizes, strict=True)
+            for key, text, size in zip(reversed(keys), reversed(texts), sizes, strict=True)
             if key not in self._made and size <= ENCODED_CHARS_MAX
         }
         if missing:

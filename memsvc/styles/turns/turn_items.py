@@ -8,7 +8,7 @@ from typing import Any, Self
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.background import SLICE_CHARS, others_first, run_in_thread
 from memsvc.core.errors import invalid, payload_too_large
-from memsvc.core.facts import Claim, Doubt, Evidence
+from memsvc.core.facts import Claim, Doubt, Evidence, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.items import ReadItem, is_empty_message, normalize_item, unread_fields
 from memsvc.core.rules import extraction
@@ -21,7 +21,8 @@ from memsvc.core.rules.changes import (
 )
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
 from memsvc.core.secrets import replace_secrets, without_secrets
-from memsvc.store.index import NewEntry
+from memsvc.store.facts import text_of
+from memsvc.store.index import NewEntry, meant_text
 from memsvc.store.search import QueryEmbedding
 from memsvc.store.style_files import LogPosition
 from memsvc.styles.embedding import Embedding
@@ -139,15 +140,13 @@ def _changes(item: TurnItem) -> Sequence[Change]:
 
 
 async def read_meaning(
-    items: Sequence[TurnItem], embedding: Embedding | None, chars_max: int
+    items: Sequence[TurnItem], embedding: Embedding, chars_max: int
 ) -> list[TurnItem]:
     """Return the items; the user's latest messages that say a change have their meaning.
 
     Messages of up to `chars_max` characters are indexed whole: the vectors made here are stored
     with them."""
     result = list(items)
-    if embedding is None:
-        return result
     short_max = min(EVENT_CHARS_MAX, chars_max)
     own = [
         at
@@ -241,6 +240,12 @@ class Turn:
         dated = [replace(claim, message_at=times.get(claim.evidence.item)) for claim in claims]
         return sorted(dated, key=lambda claim: claim.message_at or now)
 
+    def meant_texts(self, text_chars_max: int, now: datetime) -> list[str]:
+        """Return the texts whose vectors are stored with the turn, if no fact is known already."""
+        items = [_indexed_part(item, text_chars_max) for *_, item in self.events]
+        statements = [claim for claim in self.claims(now) if isinstance(claim, Statement)]
+        return items + [meant_text(text_of(one), one.keywords) for one in statements]
+
     def doubts(self, now: datetime) -> list[tuple[Change, Doubt, Evidence]]:
         """Return the changes of the turn, each with the doubt that it casts and its source."""
         found = []
@@ -291,12 +296,11 @@ def entry_of(
     """Return the entry of an item that was counted and whose changes were read.
 
     `place` is the stream, start and size of its line."""
-    text = item.text if item.role in _INDEXED_ROLES else ""
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
         keywords=CHANGE_MARK if any(change.is_news for change in item.changes) else "",
-        text=text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else text_chars_max],
+        text=_indexed_part(item, text_chars_max),
         message_at=item.message_at or now,
         role=item.role,
         speaker=item.speaker,
@@ -306,3 +310,10 @@ def entry_of(
         start=start,
         size_bytes=size_bytes,
     )
+
+
+def _indexed_part(item: TurnItem, text_chars_max: int) -> str:
+    """Return what an item is found by: the first part of its text."""
+    if item.role not in _INDEXED_ROLES:
+        return ""
+    return item.text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else text_chars_max]

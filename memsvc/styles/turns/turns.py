@@ -288,7 +288,11 @@ class TurnMemory:
         items = await self._masked(scope, [*inputs, *block.strip(output_items)[0]])
         is_refused = await self._is_refused(scope, items)
         items = await self._costs.counted(await read_statements(items))
-        items = await read_meaning(items, self._embedding, self._costs.text_chars_max)
+        if self._embedding is not None:
+            now, chars_max = self._clock.now(), self._costs.text_chars_max
+            whole = Turn.of(session, turn, user, items[:input_count], items[input_count:])
+            await self._embedding.encode(whole.meant_texts(chars_max, now))
+            items = await read_meaning(items, self._embedding, chars_max)
         inputs, output_items = items[:input_count], items[input_count:]
         target_index = turn_index.turns(session)
         keyed = await self._digests.key(scope)

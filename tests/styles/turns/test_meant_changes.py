@@ -1,5 +1,6 @@
 """A message of change puts the statement in doubt that it means, and no other."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -86,6 +87,27 @@ async def test_only_latest_messages_of_a_turn_are_compared_with_earlier_ones(
     )
     assert [one.item for one in read] == [one.item for one in items]
     assert [one.text for one in read if one.changing] == said[-MEANINGS_MAX:]
+
+
+async def test_vectors_of_a_turn_are_made_before_its_transaction(
+    door: Door, database: Database, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    made: list[str] = []
+    embed = encoder.embed
+
+    async def watched(texts: Sequence[str]) -> list[list[float]]:
+        seen.append(database.usage())
+        made.extend(texts)
+        return await embed(texts)
+
+    monkeypatch.setattr(encoder, "embed", watched)
+    text = "My name is Ada and I live in Turin. I gave up the trumpet."
+    await say(door, "t1", text, session="a", user_id="ada")
+    assert seen
+    assert all(opened == idle for opened, idle in seen)
+    assert text in made
+    assert any("Turin" in one for one in made if one != text), "the vectors of facts are made too"
 
 
 async def doubts(door: Door, first: str, then: str, clock: FakeClock, user: str) -> list[str]:
