@@ -191,6 +191,7 @@ async def forget(
         *columns(body["turns"], "turn_id", "items"),
         *(f"The text is also contained in {one['kind']}: {one['id']}" for one in body["also_in"]),
         *(f"Not found: {name}" for name in body["not_found"]),
+        *(f"Perhaps you mean: {one['text']}" for one in body["candidates"]),
     ]
     is_erased = undo is not None and erase
     summary = "The facts and turns were deleted for good." if is_erased else _forget_summary(body)

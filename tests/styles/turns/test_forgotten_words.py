@@ -151,7 +151,20 @@ async def test_a_query_without_a_fact_shows_the_sentences_first_and_changes_noth
     nothing = await door(FORGET, session_id="new", user_id="ada", query="my blood type")
     assert (nothing["facts"], nothing["sentences"]) == ([], [])
     assert "nothing was found or forgotten" in nothing["note"]
-    assert shown["note"] is None
+    assert (shown["note"], shown["candidates"]) == (None, [])
+
+
+async def test_query_that_names_nothing_for_certain_offers_what_it_may_mean(door: Door) -> None:
+    for number in range(7):
+        await say(door, f"t{number}", f"The code of gate {number} is 441{number}.", user_id="ada")
+    done = await door(FORGET, session_id="n", user_id="ada", query="the gate code", dry_run=False)
+    offered = [one["text"] for one in done["candidates"]]
+    assert (done["facts"], done["sentences"], len(offered)) == ([], [], 5)
+    done = await door(FORGET, session_id="n", user_id="ada", query=offered[0], dry_run=False)
+    assert [one["text"] for one in done["sentences"]] == [offered[0]]
+    assert done["candidates"] == []
+    nothing = await door(FORGET, session_id="n", user_id="ada", query="my blood type")
+    assert nothing["candidates"] == []
 
 
 async def test_what_is_packed_away_is_forgotten_too(door: Door, clock: FakeClock) -> None:

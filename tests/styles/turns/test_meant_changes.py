@@ -156,3 +156,19 @@ async def test_change_that_might_mean_either_of_two_statements_ends_neither(
     await say(door, "t3", "I gave my instruments away.", session="b", user_id="ada")
     listed = await door("memory_list_facts", session_id="new", user_id="ada")
     assert not [fact for fact in listed["facts"] if fact["doubt"]]
+
+
+async def test_forgetting_offers_sentences_by_their_meaning_where_none_stands_out(
+    door: Door,
+) -> None:
+    raised = "They've put me up to 52,300 from april AND i get a parking space."
+    for number, text in enumerate((raised, "I play the trumpet.", "Jonas is my boss.")):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
+    forget: dict[str, Any] = {"session_id": "new", "user_id": "ada", "dry_run": False}
+    done = await door("memory_forget", query="wipe my salary", **forget)
+    assert (done["facts"], done["sentences"]) == ([], [])
+    assert {"session_id": "s0", "turn_id": "t0", "text": raised} in done["candidates"]
+    done = await door("memory_forget", query=raised, **forget)
+    assert [one["text"] for one in done["sentences"]] == [raised]
+    asked = memory(await ask(door, "How much do I earn?", session="c", user_id="ada"))
+    assert "52,300" not in str(asked)

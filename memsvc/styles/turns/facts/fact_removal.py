@@ -43,6 +43,8 @@ from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
     Forgetting,
+    NamedSentences,
+    SaidSentence,
     find_items,
     named_sentences,
     redaction_of,
@@ -68,6 +70,7 @@ FORGET_ID_BYTES: Final = 8
 EARLIER_FACTS: Final = 100
 INSIGHTS_MAX: Final = 1000
 """Insights of an index that are looked through for forgotten words."""
+NOT_ASKED: Final = NamedSentences()
 
 
 @frozen
@@ -105,14 +108,16 @@ class RemovalTargets:
 class RemovedFacts:
     """Facts and items that were or would be forgotten; `unknown` are the ids without a match.
 
-    `forgetting` is what goes of messages that say the facts, or that a query named. `forget` is the
-    id by which it can be taken back `until` a time."""
+    `forgetting` is what goes of messages that say the facts, or that a query named; `meant` are the
+    sentences that the query may mean, where it named nothing. `forget` is the id by which it can be
+    taken back `until` a time."""
 
     facts: list[Fact]
     items_by_turn: dict[str, list[IndexedTurnItem]]
     unknown: list[str]
     known: list[Fact]
     forgetting: Forgetting
+    meant: Sequence[SaidSentence] = ()
     forget: str | None = None
     until: datetime | None = None
 
@@ -122,7 +127,7 @@ class _Named:
     """What is to be forgotten by name: facts, and sentences that no fact says."""
 
     names: Sequence[str]
-    sentences: Sequence[str]
+    sentences: NamedSentences = NOT_ASKED
 
 
 class FactRemoval:
@@ -231,7 +236,7 @@ class FactRemoval:
 
         Where it found none, the sentences that it names."""
         if not targets.question.strip():
-            return _Named(targets.names, ())
+            return _Named(targets.names)
         question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
         request = RecallRequest(
             owner.session, "", owner.user, question, self._clock.now(), sources=sources
@@ -260,7 +265,7 @@ class FactRemoval:
             ),
         ]
         if names:
-            return _Named(names, ())
+            return _Named(names)
         sentences = await named_sentences(
             tx, owner.session, owner.user, targets.question, embedding
         )
@@ -319,7 +324,7 @@ class FactRemoval:
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
-        redaction = redaction_of(matching, current, named.sentences)
+        redaction = redaction_of(matching, current, named.sentences.named)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
@@ -330,6 +335,7 @@ class FactRemoval:
             unknown,
             current,
             Forgetting(redaction, places),
+            named.sentences.meant,
         )
 
     async def _remove(self, wiper: FileWiper, owner: FactOwner, found: RemovedFacts) -> None:

@@ -46,7 +46,7 @@ from memsvc.styles.turns.facts.fact_removal import (
     RemovalTargets,
     RemovedFacts,
 )
-from memsvc.styles.turns.facts.forgetting import held_elsewhere
+from memsvc.styles.turns.facts.forgetting import SaidSentence, held_elsewhere
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_models import SessionId, TurnId, TurnUser
 
@@ -189,6 +189,11 @@ class ForgottenFacts:
         list[HeldElsewhere],
         "other places that contain the text and were not changed: delete it there",
     ] = field(default_factory=list)
+    candidates: Annotated[
+        list[ForgottenSentence],
+        "if the query found nothing: the sentences nearest to it, still stored; to forget one of"
+        " them, pass its text as query",
+    ] = field(default_factory=list)
     restored: Annotated[bool, "true if undo restored the listed values and turns"] = False
     note: Annotated[str | None, "further information for the caller"] = None
 
@@ -330,7 +335,7 @@ class FactTools:
         over_quota=True,
         idempotent=True,
         destructive=True,
-        removes=lambda args: not _is_dry_run(args.dry_run, args.query),
+        removes=lambda args: not (args.query.strip() if args.dry_run is None else args.dry_run),
     )
     async def forget(  # noqa: PLR0913 - one for each argument
         self,
@@ -359,11 +364,8 @@ class FactTools:
         is_named = bool(targets.names or targets.question.strip() or targets.turns)
         if is_named is bool(undo):
             raise invalid("pass what to forget (fact_ids, query or turn_ids), or pass undo alone")
-        owner, removal, now = (
-            FactOwner(session_id, user_id, reach),
-            self.fact_removal,
-            self.clock.now(),
-        )
+        owner = FactOwner(session_id, user_id, reach)
+        removal, now = self.fact_removal, self.clock.now()
         if undo and erase:
             await removal.erase(scope, owner, undo)
             return ForgottenFacts(False, [], [], [], [], note=BACKUPS_NOTE)
@@ -372,7 +374,7 @@ class FactTools:
             facts = [_listed(fact, now) for fact in restored.facts]
             turns = [ForgottenTurn(turn, items) for turn, items in restored.turns.items()]
             return ForgottenFacts(False, facts, turns, [], [], restored=True)
-        dry_run = _is_dry_run(dry_run, query)
+        dry_run = bool(query.strip()) if dry_run is None else dry_run
         if dry_run:
             found = await removal.would_forget(scope, owner, targets)
         else:
@@ -381,10 +383,7 @@ class FactTools:
             dry_run,
             [_listed(fact, now) for fact in found.facts],
             [ForgottenTurn(turn, len(items)) for turn, items in found.items_by_turn.items()],
-            [
-                ForgottenSentence(said.session, said.turn, said.text)
-                for said in found.forgetting.sentences()
-            ],
+            _sentences(found.forgetting.sentences()),
             found.unknown,
             found.forget,
             found.until,
@@ -394,8 +393,13 @@ class FactTools:
                     self.passages, scope, user_id, found.forgetting.redaction
                 )
             ],
+            _sentences(found.meant),
             note=_note(found, _place(scope, owner), erased=erase and not dry_run),
         )
+
+
+def _sentences(said: Sequence[SaidSentence]) -> list[ForgottenSentence]:
+    return [ForgottenSentence(one.session, one.turn, one.text) for one in said]
 
 
 def _note(found: RemovedFacts, place: str, *, erased: bool) -> str | None:
@@ -403,10 +407,6 @@ def _note(found: RemovedFacts, place: str, *, erased: bool) -> str | None:
     if not (found.facts or found.items_by_turn or found.forgetting.items):
         return f"{NOTHING_NOTE}; searched {place}"
     return BACKUPS_NOTE if erased else None
-
-
-def _is_dry_run(dry_run: bool | None, query: str) -> bool:
-    return bool(query.strip()) if dry_run is None else dry_run
 
 
 def _listed(fact: Fact, now: datetime) -> ListedFact:

@@ -5,6 +5,7 @@ blanked in the files, in every version of them, and leave the index. Facts that 
 sentence stay, without the value. What the files held before is noted for an undo."""
 
 import hashlib
+import heapq
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -72,6 +73,8 @@ MEANT_MIN: Final = 0.08
 """How far above that of unrelated texts the cosine of the sentence must be that a query means."""
 STANDS_OUT: Final = 0.13
 """How far above that of every other sentence it must be."""
+MEANT_MAX: Final = 5
+"""Sentences to choose from where a query names none."""
 TEXT_CHARS_MAX: Final = 1_000_000
 _IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
 """A number or code that nobody would say by chance; no year."""
@@ -244,9 +247,17 @@ async def said_terms(tx: Tx, session: str, user: str, question: str) -> Set[str]
     return frozenset(found.counts_by_term) if found is not None else frozenset()
 
 
+@frozen
+class NamedSentences:
+    """Sentences that a query names, or else those that it may mean, nearest first."""
+
+    named: Sequence[str] = ()
+    meant: Sequence[SaidSentence] = ()
+
+
 async def named_sentences(
     tx: Tx, session: str, user: str, question: str, embedding: QueryEmbedding | None
-) -> list[str]:
+) -> NamedSentences:
     """Return the sentences of a person's messages that a query names best, if any does.
 
     They hold half of what the query asks by weight, and none holds more. Where many do alike, none
@@ -256,61 +267,65 @@ async def named_sentences(
     wanted = IndexQuery(search_id, CANDIDATES, 0, best_by_embedding=MEANT_CANDIDATES)
     matches = (await search(tx, [wanted], query, embedding)).get(search_id)
     if matches is None:
-        return []
-    by_words = await _sentences_of(tx, _places(matches, session))
-    named = _named_by_words(query, by_words, matches)
+        return NamedSentences()
+    said = await _sentences_of(tx, _places(matches, session))
+    shares = _shares(query, said, matches)
+    named = _named_by_words(shares)
     if named or embedding is None:
-        return named
-    nearest = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
-    near = replace(matches, candidates=nearest[:MEANT_CANDIDATES])
-    return await _named_by_meaning(
-        tx, embedding, await _sentences_of(tx, _places(near, session, by_words=False))
-    )
+        nearest = heapq.nlargest(MEANT_MAX, shares, key=lambda text: shares[text])
+        return NamedSentences(named, [] if named else [said[text] for text in nearest])
+    near = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
+    places = _places(replace(matches, candidates=near[:MEANT_CANDIDATES]), session, by_words=False)
+    said = await _sentences_of(tx, places)
+    alike = await _cosines(tx, embedding, list(said))
+    text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
+    nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
+    return NamedSentences([text]) if text else NamedSentences((), [said[one] for one in nearest])
 
 
-async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> list[str]:
-    """Return the different sentences of a user's messages."""
-    return list(
-        dict.fromkeys(
-            place.text[start:stop].strip()
-            for place in await _read(tx, places)
-            if place.role == "user"
-            for start, stop in sentences(place.text)
-        )
-    )
+async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[str, SaidSentence]:
+    """Return the different sentences of a user's messages, by their text."""
+    found: dict[str, SaidSentence] = {}
+    for place in await _read(tx, places):
+        if place.role == "user":
+            for start, stop in sentences(place.text):
+                text = place.text[start:stop].strip()
+                turn = file_layout.turn_of(place.event)
+                found.setdefault(text, SaidSentence(place.session, turn, text))
+    return found
 
 
-def _named_by_words(
-    query: Sequence[str], candidates: Sequence[str], matches: IndexMatches
-) -> list[str]:
+def _shares(query: Sequence[str], said: Iterable[str], matches: IndexMatches) -> dict[str, float]:
+    """Return the share of a query's weight that each sentence holds.
+
+    None where most of the query was never said."""
     counts = matches.counts_by_term
     every = {term: bm25_idf(counts.get(term, 0), matches.entries) for term in query}
     weights = {term: weight for term, weight in every.items() if term in counts}
     if not weights or sum(weights.values()) < KNOWN_MIN * sum(every.values()):
-        return []
+        return {}
     shares: dict[str, float] = {}
-    for sentence in candidates:
+    for sentence in said:
         held = set(terms(sentence)).intersection(weights)
-        shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
+        if held:
+            shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
+    return shares
+
+
+def _named_by_words(shares: Mapping[str, float]) -> list[str]:
     best = max(shares.values(), default=0.0)
     named = [text for text, share in shares.items() if share >= best * 0.999]
     return named if best >= SHARE_MIN and len(named) <= SENTENCES_MAX else []
 
 
-async def _named_by_meaning(
-    tx: Tx, embedding: QueryEmbedding, candidates: Sequence[str]
-) -> list[str]:
-    """Return the sentence nearest to a query, if it is alike and no other is nearly as near."""
-    if tx.encoder is None:
-        return []
-    made = await tx.encoder.encode(candidates)
-    known = {text: vector for text, vector in zip(candidates, made, strict=True) if vector}
+async def _cosines(tx: Tx, embedding: QueryEmbedding, texts: Sequence[str]) -> dict[str, float]:
+    """Return how near each text is to a query; nothing where their vectors cannot be made now."""
+    made = await tx.encoder.encode(texts) if tx.encoder is not None else [None] * len(texts)
+    known = {text: vector for text, vector in zip(texts, made, strict=True) if vector}
     if not known:
-        return []
+        return {}
     vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
-    by_text = dict(zip(known, cosines(embedding.vector, vectors), strict=True))
-    text = embedding.standing_out(by_text, near=MEANT_MIN, clear=STANDS_OUT)
-    return [] if text is None else [text]
+    return dict(zip(known, cosines(embedding.vector, vectors), strict=True))
 
 
 Left = dict[str, dict[str, TurnItem]]
