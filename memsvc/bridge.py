@@ -150,7 +150,8 @@ class Bridge:
             if line is None:
                 await self._reject(
                     INVALID_REQUEST,
-                    f"Invalid Request: a message is limited to {LINE_BYTES_MAX} bytes",
+                    f"Invalid Request: the message is larger than {LINE_BYTES_MAX} bytes, which is"
+                    " the limit",
                 )
             elif line.strip():
                 await self._receive(line)

@@ -156,7 +156,10 @@ def _log_pooler(database: Database, settings: Settings) -> None:
             recovery=keep,
         )
     if not settings.database.direct_url:
-        message = "a pooler in transaction mode prevents notifications of changes and of new jobs"
+        message = (
+            "memsvc is not notified of changes and new jobs, because the pooler is in transaction"
+            " mode"
+        )
         log.warning(
             message, recovery="set database.direct_url to PostgreSQL itself, not to the pooler"
         )

@@ -58,7 +58,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         return (
             "<API key>",
             (
-                f"The API key in {file} is no longer valid here: create another with"
+                f"This server no longer accepts the API key in {file}: create a new key with"
                 " `memsvc key create`."
             ),
         )
@@ -68,7 +68,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         return (
             "<API key>",
             (
-                "This server already has API keys: use one of them, or create another with"
+                "This server already has API keys: use one of them, or create a new key with"
                 " `memsvc key create`."
             ),
         )
@@ -86,7 +86,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         ) from error
     return (
         made.text,
-        f"A new API key was created. It is shown only this once, and stored in {file}.",
+        f"A new API key was created. It is stored in {file} and is not shown again.",
     )
 
 
@@ -117,8 +117,8 @@ async def list_legacy_keys(
             count += await keys.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
         log.warning(
-            "keys that were used while the server accepted any key are now in the list of"
-            " valid keys",
+            "keys that clients used while this server accepted any key were added to the list"
+            " of valid keys",
             label=LEGACY_LABEL,
             keys=count,
         )

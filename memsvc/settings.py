@@ -137,7 +137,7 @@ class McpOptions(Options):
     toolset: Toolsets = Field(
         ("agent",),
         description="toolsets that are listed to clients unless the request or the key names"
-        " others; tools that are not listed can still be called",
+        " other toolsets; tools that are not listed can still be called",
     )
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
@@ -219,7 +219,8 @@ class Settings(BaseSettings):
         EmbeddingOptions(), description="search by meaning", repr=False
     )
     policy: PolicyOptions = Field(
-        PolicyOptions(), description="policies for stored content, whichever tool stores it"
+        PolicyOptions(),
+        description="policies for all stored content, regardless of the tool that stores it",
     )
     model: ModelOptions = Field(ModelOptions(), description="the language model", repr=False)
     rerank: RerankOptions = Field(

@@ -253,7 +253,7 @@ class FolderSync:
             if (document := document_id(name)) is not None
         }
         warnings += [
-            f"the name of {name}.md is not a valid document id"
+            f"{name}.md was skipped, because its name is not a valid document id"
             for name in found
             if document_id(name) is None
         ]

@@ -80,7 +80,7 @@ async def opened(
         if caller is None:
             recovery = (
                 "set MEMSVC_API_KEY to a key created for this database with `memsvc key"
-                " create`, or unset it"
+                " create`, or unset MEMSVC_API_KEY"
             )
             raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
         connection = connection_of(

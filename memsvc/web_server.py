@@ -137,7 +137,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections_max:
             log.warning(
-                "a connection was refused because the limit of connections was reached",
+                "a connection was refused because the server has reached limits.connections_max",
                 connections=len(self.connections),
             )
             self._refused = True
@@ -188,7 +188,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._reject(HTTPStatus.BAD_REQUEST, invalid("the server cannot read this request as HTTP"))
 
     def _too_large(self) -> None:
-        limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
+        limits_text = (
+            f"{self.limits.head_bytes_max} bytes in total and {self.limits.headers_max} in number"
+        )
         error = payload_too_large(f"the headers of a request are limited to {limits_text}")
         self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 

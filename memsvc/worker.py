@@ -52,7 +52,10 @@ class WorkerOptions(Options):
         4, ge=2, le=100, description="maximum number of jobs that one worker runs at once"
     )
     slice_s: float = Field(
-        5.0, gt=0, le=3600, description="how long a job may run before waiting jobs get their turn"
+        5.0,
+        gt=0,
+        le=3600,
+        description="time after which a long job pauses so that waiting jobs can run",
     )
     lease_s: float = Field(
         25.0,

@@ -149,7 +149,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise resource_busy(f"another backup is being taken in {folder}") from error
+            raise resource_busy(
+                f"another backup to {folder} is running: try again when it has finished"
+            ) from error
         yield
     finally:
         os.close(lock)

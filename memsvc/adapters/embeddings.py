@@ -223,7 +223,8 @@ class LocalEmbedder:
         if path is None or not (folder / TOKENIZER_FILE).is_file():
             raise invalid(
                 "the folder of the local model lacks model.onnx or tokenizer.json",
-                recovery="set embeddings.folder to a sentence-transformers model exported to ONNX",
+                recovery="set embeddings.folder to the folder of a sentence-transformers model"
+                " that was exported to ONNX",
             )
         try:
             runtime: Any = importlib.import_module("onnxruntime")
@@ -260,7 +261,7 @@ class LocalEmbedder:
             raise invalid(
                 "the local model requires inputs that memsvc does not supply: "
                 + ", ".join(unknown),
-                recovery="set embeddings.folder to a sentence-transformers model",
+                recovery="set embeddings.folder to the folder of a sentence-transformers model",
             )
         try:
             (vector,) = self._run(["-"])

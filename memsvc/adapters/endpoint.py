@@ -99,7 +99,7 @@ class Endpoint:
         async for chunk in response.aiter_raw():
             raw += chunk
             if len(raw) > size_bytes_max:
-                raise self.wrong("returned a much larger answer than requested")
+                raise self.wrong("returned an answer that is too large for this request")
         return bytes(raw)
 
 

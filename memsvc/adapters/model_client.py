@@ -142,8 +142,7 @@ class ModelClient:
                     what = "returned an answer in an unexpected format"
                     raise self._wrong(what, ModelOutputError) from error
                 raise self._wrong(
-                    "returned an answer that its client library cannot read"
-                    f" ({type(error).__name__})"
+                    f"returned an answer that memsvc cannot read ({type(error).__name__})"
                 ) from error
 
     def _translate(self, error: ModelAPIError) -> MemsvcError:
@@ -169,7 +168,7 @@ class ModelClient:
             return self._wrong("refused to process this text", ModelOutputError)
         if status == 400:
             return self._wrong(reason, ModelRefusalError)
-        return self._wrong(reason if status else "returned an error")
+        return self._wrong(reason if status else "returned an error without an HTTP status")
 
     def _settings_error(self, reason: str) -> ModelRefusalError:
         """Return the error for faulty settings, on which work waits as during an outage."""

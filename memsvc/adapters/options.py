@@ -28,11 +28,11 @@ KEY_ABOUT: Final = (
 )
 EMBEDDINGS_OFF: Final = (
     "search by meaning is off, so search uses keywords only; to turn it on, run `memsvc"
-    " embeddings use bundled` (or openai, ollama, a URL or a folder)"
+    " embeddings use bundled`, or replace bundled with openai, ollama, a URL or a folder"
 )
 RERANK_OFF: Final = (
     "reordering of search results by a model is off; to turn it on, run `memsvc reranker"
-    " use cohere` (or a URL)"
+    " use cohere`, or replace cohere with a URL"
 )
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
 
@@ -57,8 +57,8 @@ class ModelOptions(Options):
     api_key: str = Field(
         "",
         repr=False,
-        description="API key of the endpoint; if empty, the value of OPENAI_API_KEY or"
-        " ANTHROPIC_API_KEY is used, if set",
+        description="API key of the endpoint; if empty, it is read from the environment variable"
+        " OPENAI_API_KEY or ANTHROPIC_API_KEY",
     )
     timeout_ms: int = Field(
         60_000, ge=1, description="time limit for one answer of the model, including retries"
@@ -122,7 +122,7 @@ def read_key(section: str, text: str) -> str:
 
 
 class EmbeddingOptions(Options):
-    """Options of embeddings: vectors with which texts are searched by meaning.
+    """Options of embeddings, the vectors that search by meaning compares.
 
     Without a provider, recall and search use keywords only. For the bundled encoder, only
     `provider` and `chars_max` have an effect."""
@@ -157,7 +157,7 @@ class EmbeddingOptions(Options):
         8000,
         ge=100,
         le=100_000,
-        description="maximum number of characters of a text to embed; the rest of the text is"
+        description="maximum number of characters to embed of each text; the rest of the text is"
         " ignored",
     )
     timeout_ms: int = Field(
@@ -239,7 +239,7 @@ class TracingOptions(Options):
 
     endpoint: AbsoluteUrl = Field(
         "",
-        description=f"URL of an OTLP collector over HTTP, with or without {SIGNAL_PATH}; if empty,"
+        description=f"URL of an OTLP/HTTP collector, with or without {SIGNAL_PATH}; if empty,"
         " tracing is off",
     )
     headers: tuple[str, ...] = Field(

@@ -201,9 +201,9 @@ class EmbeddedPostgres:
                 if "password authentication failed" in str(error):
                     raise EmbeddedPostgresError(
                         f"{self._passwords_file} does not contain the passwords of the"
-                        " PostgreSQL cluster beside it: stop every memsvc process that uses"
-                        " this data folder, delete the file and start again; memsvc then"
-                        " creates new passwords"
+                        " PostgreSQL cluster in this data folder: stop every memsvc process that"
+                        " uses this data folder, delete the passwords file and start again;"
+                        " memsvc then creates new passwords"
                     ) from error
                 if not attempts_left:
                     raise
@@ -220,8 +220,8 @@ class EmbeddedPostgres:
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddedPostgresError(
                 f"{self._passwords_file} is damaged: stop every memsvc process that uses"
-                " this data folder, delete the file and start again; memsvc then creates"
-                " new passwords"
+                " this data folder, delete the passwords file and start again; memsvc then"
+                " creates new passwords"
             ) from error
 
     def _write_passwords(self, passwords: Mapping[str, str]) -> None:
@@ -249,9 +249,9 @@ class EmbeddedPostgres:
             while not _try_exclusive_lock(lock):
                 if time.monotonic() > deadline:
                     raise EmbeddedPostgresError(
-                        "another memsvc has been starting or stopping PostgreSQL in"
-                        f" {self._folder} for {LOCK_WAIT_S:.0f} s: read its log or end that"
-                        " process, then try again"
+                        "another memsvc process has been starting or stopping PostgreSQL in"
+                        f" {self._folder} for {LOCK_WAIT_S:.0f} s: read the log of that process"
+                        " or end the process, then try again"
                     )
                 time.sleep(POLL_S)
             yield
@@ -283,11 +283,11 @@ class EmbeddedPostgres:
                 advice = setup.DISK_FULL_ADVICE
             elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 advice = (
-                    "make it writable for the user that runs memsvc, or set MEMSVC_DATA_DIR"
-                    " to another folder"
+                    "make the folder writable for the user that runs memsvc, or set"
+                    " MEMSVC_DATA_DIR to another folder"
                 )
             else:
-                advice = "use a folder on a local disk; set MEMSVC_DATA_DIR to another one"
+                advice = "set MEMSVC_DATA_DIR to another folder, on a local disk"
             raise EmbeddedPostgresError(
                 f"cannot use the data folder {self._data_dir} ({error}): {advice}"
             ) from error

@@ -125,7 +125,7 @@ class Backups:
             oldest = backups[0].ended_at.isoformat()
             raise not_found(
                 f"the oldest backup in {self.folder} was finished at {oldest}, which is"
-                " later than the requested point in time"
+                " later than the requested point in time: pass a later time in --at"
             )
         self._server.create_from(
             lambda place, user: self._replay(candidates[-1], until, place, user)
@@ -186,16 +186,16 @@ class Backups:
         # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
             raise conflict(
-                f"{self.folder} contains files but is not a backup folder: name an empty or"
-                " new folder"
+                f"{self.folder} contains files but is not a backup folder: choose an empty"
+                " or new folder"
             )
         user = server_user_of(self._data_dir / "postgres")
         with locked(self.folder):
             identity = _identity(cluster)
             if known.exists() and known.read_text("utf-8").strip() != identity:
                 raise conflict(
-                    f"{self.folder} contains backups of another database, or of this"
-                    " database from before it was restored",
+                    f"{self.folder} contains backups of another database, or backups of"
+                    " this database that were taken before it was restored",
                     recovery="choose another folder",
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
@@ -244,8 +244,8 @@ class Backups:
         while not (self.folder / LOG / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL cannot archive its log to {self.folder / LOG}; its last"
-                    f" messages are:\n{cluster.log_tail()}"
+                    f"PostgreSQL cannot archive its log to {self.folder / LOG}; the last"
+                    f" messages of PostgreSQL are:\n{cluster.log_tail()}"
                 )
             time.sleep(POLL_S)
 

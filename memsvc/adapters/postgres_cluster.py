@@ -101,9 +101,10 @@ class PostgresCluster:
             or status.st_mode & 0o077
         ):
             raise EmbeddedPostgresError(
-                f"the path {self._folder} is too long for a socket, and the alternative,"
-                f" {folder}, belongs to another user: use a data folder with a shorter path,"
-                f" or remove {folder}"
+                f"the path {self._folder} is too long for a socket or contains a comma, and"
+                f" memsvc cannot use {folder} instead, because another user owns it or"
+                " other users can access it: use a data folder with a shorter path without"
+                f" commas, or remove {folder}"
             )
         return folder
 
@@ -120,8 +121,8 @@ class PostgresCluster:
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"PostgreSQL in {self._folder} did not start within {START_WAIT_S:.0f}"
-                    " s; it may still be recovering from a crash: try again, or read its"
-                    f" log.\n{self.log_tail()}"
+                    " s. It may still be recovering from a crash: try again later, or read the"
+                    f" last messages of PostgreSQL:\n{self.log_tail()}"
                 )
             if self.server_is_here() or _is_listening(
                 socket_dir
@@ -136,8 +137,8 @@ class PostgresCluster:
         while self._status() != "ready":
             if not self.server_is_here():
                 raise EmbeddedPostgresError(
-                    "PostgreSQL could not replay the log of the backup; its last messages"
-                    f" are:\n{self.log_tail()}"
+                    "PostgreSQL could not replay the log of the backup; the last messages of"
+                    f" PostgreSQL are:\n{self.log_tail()}"
                 )
             time.sleep(POLL_S)
 

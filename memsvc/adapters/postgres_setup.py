@@ -34,7 +34,7 @@ INITDB_OPTIONS: Final = (
 )
 
 CLIENT_AUTHENTICATION: Final = f"""\
-# Written by memsvc at each start. A password over the Unix socket is the only way in.
+# Written by memsvc at each start. Clients must connect over the Unix socket with a password.
 local all all scram-sha-256
 local replication {SUPERUSER_ROLE} scram-sha-256
 """

@@ -133,7 +133,7 @@ def _loaded(data_dir: Path | None = None) -> Callable[[list[str]], Any]:
                 raise MemsvcError(
                     Code.INTERNAL_ERROR,
                     f"the sentence encoder's file {name} is not the version that memsvc needs",
-                    recovery="reinstall the package versions that are listed in the lock file",
+                    recovery="reinstall memsvc with the package versions in requirements.lock",
                 )
     encoder = import_module(PACKAGE).USE(threads=1)
     encoder.encode(["-"])  # loads all it needs

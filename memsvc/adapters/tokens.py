@@ -96,13 +96,12 @@ def _load_token_ids() -> dict[bytes, int]:
         raw = gzip.decompress(archive_bytes)
     except (OSError, EOFError, zlib.error) as error:
         raise RuntimeError(
-            f"{ENCODING_FILE} is damaged: its {len(archive_bytes)} bytes are not a complete"
-            " gzip file; reinstall memsvc"
+            f"{ENCODING_FILE} is damaged: it has {len(archive_bytes)} bytes and is not a"
+            " complete gzip file; reinstall memsvc"
         ) from error
     if hashlib.sha256(raw).hexdigest() != SHA256:
         raise RuntimeError(
-            f"{ENCODING_FILE} is damaged: its SHA-256 differs from the published one;"
-            " reinstall memsvc"
+            f"{ENCODING_FILE} is damaged: its SHA-256 checksum is wrong; reinstall memsvc"
         )
     words = raw.split()
     return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

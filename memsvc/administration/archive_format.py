@@ -129,7 +129,7 @@ def manifest_of(content: bytes, revision: str) -> ArchiveManifest:
     """
     too_new = invalid_content(
         "this archive was written by a newer version of memsvc",
-        recovery="restore it with that version or a later one",
+        recovery="restore the archive with the memsvc version that wrote it, or a later version",
     )
     try:
         if _Format.model_validate_json(content).format > FORMAT:

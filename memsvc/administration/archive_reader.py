@@ -145,8 +145,8 @@ class ArchiveMembers:
         if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
             raise wrong(
                 member.name,
-                "the archive should contain the checksums of the preceding members at this"
-                " place, but it does not",
+                "the checksums of the preceding archive members should be here, but they are"
+                " missing or incomplete",
             )
         if self._reader.read_bytes(member.size_bytes) != content:
             raise wrong(member.name, "a preceding archive member does not match its checksum")
@@ -157,8 +157,8 @@ class ArchiveMembers:
         if self._digests:
             raise wrong(
                 END,
-                "the checksums of the preceding members must come before this member, but"
-                " they are missing",
+                "the checksums of the preceding archive members should be before this member,"
+                " but they are missing",
             )
         if member.size_bytes > HEAD_BYTES_MAX:
             raise wrong(END, "this summary at the end of the archive is too large to be valid")
@@ -251,7 +251,7 @@ class TenantArchiveReader:
             if position < current or member.name != rows_name(project, table, part):
                 raise wrong(
                     member.name,
-                    "this archive member is out of order: another one was expected here",
+                    "this archive member is out of order: another member was expected here",
                 )
             current = position
             projects.add(project)
@@ -349,13 +349,15 @@ def _project_and_table(member: Member) -> tuple[str, str]:
 
 def _streams(value: Any, member: Member) -> list[ExportStream]:
     if type(value) is not list:
-        raise wrong(member.name, "the field `streams` of a file is missing or is not a list")
+        raise wrong(
+            member.name, "in one of its rows, the field `streams` is missing or is not a list"
+        )
     try:
         return [_stream(one) for one in value]
     except (TypeError, KeyError, ValueError, archive_format.InvalidValueError) as error:
         raise wrong(
             member.name,
-            "the field `streams` of a file does not describe the file's content correctly",
+            "in one of its rows, the field `streams` does not describe a file's content correctly",
         ) from error
 
 
@@ -396,10 +398,13 @@ def _check_file(row: Mapping[str, Any], streams: Sequence[ExportStream], member:
     except MemsvcError:
         is_allowed = False
     if not is_allowed:
-        raise wrong(member.name, "the archive contains a file at a path that is not allowed")
+        raise wrong(member.name, "one of its rows has a file path that is not allowed")
     current = [one for one in streams if one.stream == row["stream"]]
     same_size = all(one.size_bytes == row["size_bytes"] for one in current)
     if any(one.first_revision < 1 for one in streams) or not same_size:
-        raise wrong(member.name, "the stated size of a file differs from the size of its content")
+        raise wrong(
+            member.name,
+            "in one of its rows, the file size differs from the size of the file's content",
+        )
     if row["deleted_at"] is None and len(current) != 1:
-        raise wrong(member.name, "the archive does not contain the content of a file")
+        raise wrong(member.name, "one of its rows is a file whose content is not in the archive")

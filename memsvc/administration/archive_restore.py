@@ -67,7 +67,8 @@ class RestoredProject(Result):
     project: str = Field(description="name of the project in the archive")
     into: str = Field(description="name of the project into which the data was restored")
     rows: dict[str, int] = Field(
-        description="number of rows by table that were restored or, in a check, would be restored"
+        description="number of restored rows of each table; in a check, the number that would"
+        " be restored"
     )
     occupied: bool = Field(
         False,
@@ -173,8 +174,8 @@ class ArchiveRestore:
         for project, content in contents.items():
             if content.caller_bytes > self.allowed.project_bytes_max:
                 raise quota_exceeded(
-                    f"the files of a project are limited to {self.allowed.project_bytes_max}"
-                    f" bytes, but those of {project} have {content.caller_bytes} bytes",
+                    f"the files of the project {project} have {content.caller_bytes} bytes, but the"
+                    f" files of a project are limited to {self.allowed.project_bytes_max} bytes",
                     recovery="raise files.project_bytes_max",
                 )
 

@@ -317,22 +317,22 @@ class ArchiveOptions(Options):
         2,
         ge=1,
         le=100,
-        description="maximum number of exports and restores that one process runs at once, of which"
-        " a single tenant can run all but one; further ones are refused",
+        description="maximum number of exports and restores that one process runs at once; a single"
+        " tenant can run one fewer, but at least one. Further exports and restores are refused",
     )
     idle_s_max: float = Field(
         60.0,
         gt=0,
-        description="time limit for receiving the next part of an upload, or for the client to read"
-        " the next part of a download; after that, the transfer is aborted",
+        description="how long a transfer waits for the client to send the next part of an upload or"
+        " to read the next part of a download; after that, the transfer is aborted",
     )
 
 
 class ExportedProject(Result):
     project: str = Field(description="name of the project")
     rows: dict[str, int] = Field(
-        description="number of rows by table; content_bytes is the size of all present and past"
-        " files, in bytes"
+        description="number of rows of each table; content_bytes: size of all current and past file"
+        " contents, in bytes"
     )
 
 

@@ -109,7 +109,8 @@ class AuditReport:
 class FoundJunk:
     finding: Annotated[
         str,
-        "exact or near (duplicate), echo (of recalled text), secret or shown_after_end (outdated)",
+        "problem: exact or near (duplicate), echo (of recalled text), secret, or shown_after_end"
+        " (outdated)",
     ]
     id: Annotated[str, "id of the memory entry"]
     like: Annotated[str, "id of the earlier entry that this one resembles, if any"]
@@ -128,7 +129,7 @@ class AuditResult:
     ]
     junk: Annotated[int, "number of junk entries: those with any problem other than never_recalled"]
     junk_share: Annotated[float, "share of junk entries, 0 to 1"]
-    found: Annotated[list[FoundJunk], "first junk entries of each kind"]
+    found: Annotated[list[FoundJunk], "first `limit` junk entries with each kind of problem"]
 
 
 class Audit:

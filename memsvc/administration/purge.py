@@ -358,7 +358,7 @@ class PurgeResult:
     ended_at: Annotated[datetime, "end time"]
     counts: Annotated[
         dict[str, int],
-        "number of rows of each table that were deleted or, in a dry run, would be deleted",
+        "number of deleted rows of each table; in a dry run, the number that would be deleted",
     ]
     complete: Annotated[bool, "true once everything has been deleted"]
 
@@ -385,7 +385,7 @@ class Purge:
         needs=Permission.ADMIN,
         toolset="admin",
         base=NamedProjectArguments,
-        project="the project; use * for level tenant, or for level user to cover all projects",
+        project="the project, or * for all projects; level tenant requires *, level user allows it",
         logs=("level",),
         idempotent=True,
         destructive=True,
@@ -544,7 +544,6 @@ def _checked_name(scope: Scope, level: PurgeLevel, name: str) -> str:
             named = scope.tenant.hex() if level is PurgeLevel.TENANT else scope.project
             if name and name != named:
                 raise invalid(
-                    f"omit name for level {level}: the project and the key alone say what is"
-                    " deleted"
+                    f"omit name for level {level}: `project` and your key determine what is deleted"
                 )
             return named

@@ -137,7 +137,7 @@ class ListedKey:
     expires_at: Annotated[datetime | None, "time when the key expires; null: never"]
     revoked_at: Annotated[datetime | None, "time when the key was revoked; null: not revoked"]
     last_used_at: Annotated[
-        datetime | None, "time of last use, up to half a minute late; null: never used"
+        datetime | None, "time of last use, recorded with a short delay; null: never used"
     ]
     is_yours: Annotated[bool, "whether this is the key of the current call"]
     toolsets: Annotated[
@@ -228,7 +228,7 @@ class KeyTools:
             float, Field(ge=0, le=8760), "how long the old key stays valid, in hours"
         ] = OVERLAP_HOURS,
     ) -> RotatedKey:
-        """Create a key with the same permissions; the old key expires after the overlap."""
+        """Create a key with the same permissions; the old key expires after `overlap_hours`."""
         now = self.clock.now()
         async with change_keys(self.database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
@@ -241,8 +241,8 @@ class KeyTools:
             others = [key for key in changes.keys if key.key_id != old.key_id]
             if _is_manager(old, now) and not _any_manager((created.key, *others), now):
                 raise _last_manager(
-                    "create another permanent key for all projects that can manage keys, or"
-                    " use this key itself to rotate it"
+                    "create another permanent key that can manage keys and use all projects, or"
+                    " call keys_rotate with this key itself"
                 )
             old = await changes.put(replace(old, expires_at=expires_at))
         return RotatedKey(
@@ -379,7 +379,7 @@ async def _put(
     others = (key for key in changes.keys if key.key_id != old.key_id)
     if not even_last and _is_manager(old, now) and not _any_manager((new, *others), now):
         raise _last_manager(
-            "create another permanent key for all projects that can manage keys, or pass"
+            "create another permanent key that can manage keys and use all projects, or pass"
             " even_last: true"
         )
     return await changes.put(new)
@@ -388,7 +388,7 @@ async def _put(
 def _last_manager(recovery: str) -> MemsvcError:
     return conflict(
         "this is the tenant's last permanent key that can manage keys and use all projects;"
-        " the change would leave the tenant without one",
+        " after the change, the tenant would have no such key",
         recovery=recovery,
     )
 

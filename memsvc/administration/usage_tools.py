@@ -78,8 +78,8 @@ class CallsSummary:
     since: Annotated[datetime, "start of the requested period"]
     counted_from: Annotated[
         datetime | None,
-        f"time of the earliest call counted, if there were more than {COUNTED_MAX} calls;"
-        " null: all calls were counted",
+        f"time of the earliest counted call, if only the latest {COUNTED_MAX} calls were"
+        " counted; null: all calls were counted",
     ]
 
 
@@ -122,8 +122,8 @@ class CallLogReader:
     ) -> CallList:
         """List logged calls, newest first, in pages.
 
-        Each entry has the tool, time, key, outcome and duration. A page may be incomplete and still
-        have a next_cursor; pass that cursor to continue."""
+        Each entry has the tool, time, key, outcome and duration. A page may have fewer calls
+        than `limit` and still have a next_cursor; pass that cursor to continue."""
         filters = CallFilter(
             projects=scope.projects,
             tool=tool,
@@ -282,8 +282,8 @@ class JobTools:
     ) -> SettledJob:
         """Retry a permanently failed job, or remove a job from the queue.
 
-        Returns NOT_FOUND if the job does not exist, and CONFLICT if it is running or if a job to
-        retry has not failed."""
+        Returns NOT_FOUND if the job does not exist, and CONFLICT if the job is running, or if
+        action is retry and the job has not failed."""
         tenant, projects = scope.tenant, scope.projects
         if action == "drop":
             ref = await backlog.drop(self.database, id_, tenant=tenant, projects=projects)
@@ -329,9 +329,9 @@ class LimitReader:
         project="ignored: the limits are the same for all projects",
     )
     async def limits(self, scope: Scope) -> TenantLimits:
-        """Return the configured limits of retention, storage and call rates.
+        """Return the configured limits on retention, storage and call rates.
 
-        Overrides of a project or session are not included."""
+        Overrides for a project or session are not included."""
         return TenantLimits(self.effective_limits(scope.tenant))
 
 
@@ -354,8 +354,8 @@ class UsageCounts(Result):
     )
     contents: int = Field(
         0,
-        description="number of stored file contents, current and past; versions that an append"
-        " replaced are not counted",
+        description="number of stored file contents, current and past; an append to a file does not"
+        " add a content",
     )
     stored_bytes: int = Field(
         0,
@@ -386,8 +386,8 @@ class UsageCounts(Result):
     )
     derived_bytes: int = Field(
         0,
-        description="approximate total size of derived data, in bytes: index, facts, vectors,"
-        " recall traces",
+        description="approximate total size of derived data (index, facts, vectors, recall traces),"
+        " in bytes",
     )
     held_bytes: int = Field(
         0,
@@ -415,7 +415,9 @@ class UsageCounts(Result):
 
 
 class ProjectUsageCounts(UsageCounts):
-    project: str = Field(description="name of the project; *: calls that named no project")
+    project: str = Field(
+        description="name of the project; *: calls for several projects or for none"
+    )
 
 
 class UsageResult(Result):
@@ -424,14 +426,14 @@ class UsageResult(Result):
         description="projects that contain data, sorted by name"
     )
     counted_at: datetime = Field(
-        description="time of the count; a count that takes long is reused for up to a minute"
+        description="time of the count; a slow count is reused for up to a minute"
     )
     tenant_bytes_max: int = Field(
         description="storage quota of the tenant for all projects together, in bytes; 0: unlimited"
     )
     unbounded_until: datetime | None = Field(
-        description="time until which the tenant may exceed the quota, because the tenant is older"
-        " than the quota"
+        description="end of the grace period in which a tenant that is older than the quota may"
+        " exceed it; null: no grace period"
     )
     model_calls: dict[str, int] = Field(
         description="number of model calls made today (UTC), by purpose"

@@ -43,21 +43,21 @@ def purge(
     ] = "",
     confirm: Annotated[
         str,
-        Option(
-            help="Confirm by repeating the name of what will be deleted; --dry-run prints that"
-            " name."
-        ),
+        Option(help="Confirm the deletion by repeating the name that --dry-run prints."),
     ] = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Only count what would be deleted.")] = False,
     tenant: Annotated[
         str | None,
-        Option(help="The tenant, as 64 hexadecimal digits; with this option, no key is needed."),
+        Option(
+            help="Delete data of this tenant (64 hexadecimal digits); needs access to the"
+            " database, but no key."
+        ),
     ] = None,
     keys: Annotated[
         bool,
         Option(
             "--keys",
-            help="Also delete the tenant's API keys; needs the level tenant and --tenant.",
+            help="Also delete the tenant's API keys; needs LEVEL tenant and the option --tenant.",
         ),
     ] = False,
     url: Url = None,
@@ -75,12 +75,13 @@ def purge(
     project = project or (ALL if level == "tenant" else "")
     if not project:
         raise invalid(
-            "this level of deletion needs --project; --project '*', which means all"
-            " projects, is only allowed for the level user"
+            "every LEVEL except tenant needs --project; for LEVEL user, --project '*' means all"
+            " projects"
         )
     if keys and (tenant is None or level != "tenant"):
         raise invalid(
-            "--keys needs the level tenant and --tenant, because a key cannot delete itself"
+            "--keys needs LEVEL tenant and the option --tenant: without --tenant, the command"
+            " uses a key, and a key cannot delete itself"
         )
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
@@ -98,8 +99,11 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
     if body["dry_run"]:
         yield f"nothing was deleted; to delete this data, add --confirm '{body['name']}'"
     else:
-        note = ", resuming an interrupted purge" if body["resumed"] else ""
-        yield f"complete: {body['purge_id']}, {body['started_at']} to {body['ended_at']}{note}"
+        note = "; this run resumed an interrupted purge" if body["resumed"] else ""
+        yield (
+            f"complete: purge {body['purge_id']}, from {body['started_at']} to"
+            f" {body['ended_at']}{note}"
+        )
 
 
 def run_purge(

@@ -67,8 +67,7 @@ async def export_archive(
         bool,
         Option(
             "--gzip",
-            help="Compress the archive; this is done by default if the file name ends in .gz"
-            " or .tgz.",
+            help="Compress the archive. A file name that ends in .gz or .tgz has the same effect.",
         ),
     ] = False,
 ) -> CommandOutput:
@@ -107,12 +106,11 @@ async def restore_archive(
     into: Annotated[
         str | None,
         Option(
-            help="The project name under which to restore an archive that contains a single"
-            " project."
+            help="Restore the archive into this project; the archive must contain a single project."
         ),
     ] = None,
     check: Annotated[
-        bool, Option("--check", help="Only report whether the archive could be restored.")
+        bool, Option("--check", help="Only check whether the archive can be restored.")
     ] = False,
 ) -> CommandOutput:
     """Restore an archive written by `memsvc export`, compressed or not, into empty projects.

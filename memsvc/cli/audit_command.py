@@ -28,8 +28,8 @@ def audit(
         Path | None,
         Argument(
             help="A file exported from mem0 (JSON) or server-memory (JSON lines); - means"
-            " standard input. Without a file, the memory of the key or of the tenant is"
-            " audited.",
+            " standard input. Without a file, the command audits the memory of the key's"
+            " tenant or of --tenant.",
             allow_dash=True,
         ),
     ] = None,
@@ -40,8 +40,7 @@ def audit(
         Option(
             min=0,
             max=1,
-            help="Exit with code 1 if the share of junk among the entries is larger than"
-            " this (0 to 1).",
+            help="Exit with code 1 if more than this share of the entries is junk (0 to 1).",
         ),
     ] = 1.0,
     limit: Annotated[

@@ -167,8 +167,8 @@ async def _database(
         yield CheckResult(
             "migrations",
             is_current,
-            f"the database is {'' if is_current else 'not '}at the newest revision,"
-            f" {revisions.head}",
+            f"the database is {'' if is_current else 'not '}at the newest revision"
+            f" ({revisions.head})",
             "run `memsvc migrate`",
         )
         yield await _keys(settings, database)
@@ -224,7 +224,7 @@ async def _listening(settings: Settings, url: str) -> CheckResult:
             "check database.direct_url",
         )
     message = (
-        "a pooler in transaction mode prevents notifications of changes and of new jobs"
+        "memsvc is not notified of changes and new jobs, because the pooler is in transaction mode"
         if is_shared
         else "received"
     )
@@ -253,7 +253,9 @@ async def _key(settings: Settings, database: Database, text: str) -> CheckResult
     if settings.auth.mode == "open" or (key is not None and key.is_valid(SystemClock().now())):
         return CheckResult("key", True, f"the key in {KEY_VARIABLE} is valid")
     message = UnknownKeyError(text, visible_key_file(settings)).message
-    return CheckResult("key", False, message, f"set {KEY_VARIABLE} to a valid key of this server")
+    return CheckResult(
+        "key", False, message, f"set {KEY_VARIABLE} to a valid key; `memsvc key create` creates one"
+    )
 
 
 async def _queue(database: Database) -> CheckResult:
@@ -285,13 +287,11 @@ async def _log(database: Database) -> CheckResult:
             "log archive", True, "PostgreSQL does not archive its log: see docs/backup.md"
         )
     until = (
-        "no segment of PostgreSQL's log has been archived yet"
+        "PostgreSQL has not archived any log segment yet"
         if row["at"] is None
-        else f"the last segment of PostgreSQL's log was archived at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+        else f"PostgreSQL last archived a log segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
     )
-    message = (
-        f"{until}; PostgreSQL cannot archive the next log segment" if row["failing"] else until
-    )
+    message = f"{until}; it cannot archive the next log segment" if row["failing"] else until
     return CheckResult(
         "log archive",
         not row["failing"],
@@ -324,7 +324,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
             yield CheckResult(
                 "embeddings",
                 True,
-                f"{embedding_client.model} returned {len(vector)} dimensions",
+                f"{embedding_client.model} returned a vector with {len(vector)} dimensions",
             )
     except MemsvcError as error:
         yield CheckResult("embeddings", False, error.message, error.recovery or "")
@@ -353,7 +353,7 @@ def _spool(hooks: HookFiles) -> CheckResult:
         "waiting turns",
         age_s < WAITING_S_MAX,
         f"{len(waiting)} turns have not been sent yet, the oldest for {age_s:.0f} s",
-        "these turns are sent at the next prompt in an agent host, once the server answers",
+        "check that the server is running; the next prompt in an agent host then sends these turns",
     )
 
 
@@ -477,9 +477,7 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
             await http.delete(url)
     whose = [headers[name] for name in WHOSE_HEADERS if name in headers]
     in_ms = (time.monotonic() - started) * 1000
-    return ", ".join(
-        [f"a test call, made as the host makes its calls, took {in_ms:.0f} ms", *whose]
-    )
+    return ", ".join([f"a test call with the host's configuration took {in_ms:.0f} ms", *whose])
 
 
 async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
@@ -490,7 +488,11 @@ async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
             lambda response: f"answered in {response.elapsed.total_seconds() * 1000:.0f} ms",
         ),
         ("readiness", "/readyz", lambda response: "ready"),
-        ("key", "/api/tools", lambda response: f"offers {len(response.json()['tools'])} tools"),
+        (
+            "key",
+            "/api/tools",
+            lambda response: f"gives access to {len(response.json()['tools'])} tools",
+        ),
     )
     async with client(url, key) as http:
         for name, path, describe in checks:

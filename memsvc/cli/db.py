@@ -63,8 +63,8 @@ def distribute(
         role, _ = database_setup.role_of(urls.app)
         if not urls.admin or role is None:
             raise invalid(
-                "to distribute the tables over a Citus cluster, memsvc needs the DSN of the"
-                " database owner and a DSN with the application's role",
+                "memsvc needs two DSNs to distribute the tables over a Citus cluster: one of the"
+                " database owner, and one with the application's role",
                 recovery="set database.admin_url to the owner's DSN, and database.url to the DSN"
                 " with the application's role",
             )
@@ -76,7 +76,7 @@ def distribute(
 
 
 Folder = Annotated[
-    Path, Argument(help="The folder for backups, on a different disk from the data folder.")
+    Path, Argument(help="The folder with the backups, on a different disk from the data folder.")
 ]
 BYTES_PER_MB: Final = 2**20
 
@@ -103,7 +103,11 @@ def _checked_embedded(settings: Settings) -> Settings:
 def archive(
     settings: Settings,
     folder: Annotated[
-        Path | None, Argument(help="A new folder, on a different disk from the data folder.")
+        Path | None,
+        Argument(
+            help="A new folder for the log and the backups, on a different disk from the data"
+            " folder."
+        ),
     ] = None,
     off: Annotated[
         bool,
@@ -120,7 +124,9 @@ def archive(
     folder and applies to every memsvc server that uses it. Running servers pause for about a
     second."""
     if off == (folder is not None):
-        raise invalid("name a folder, or pass --off to stop archiving")
+        raise invalid(
+            "pass either a folder for the log and the backups, or --off to stop archiving"
+        )
     if folder is None:
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
@@ -147,8 +153,7 @@ def backup(
         int | None,
         Option(
             min=1,
-            help="Number of backups to keep: once this backup has been taken, all but the"
-            " latest ones are deleted.",
+            help="Number of backups to keep, including the new backup; older backups are deleted.",
         ),
     ] = None,
     as_json: Json = False,
@@ -190,8 +195,8 @@ def restore(
     at: Annotated[
         str,
         Option(
-            help="The point in time to restore, such as 2026-01-31T12:00:00Z; the default is"
-            " the latest possible."
+            help="Restore the state at this time, such as 2026-01-31T12:00:00Z; the default is"
+            " the latest possible time."
         ),
     ] = "",
     as_json: Json = False,
@@ -205,16 +210,16 @@ def restore(
     if at:
         summary = f"restored to the state at {at}"
     elif until := log_end(folder):
-        summary = f"restored to the end of the archived log, {until.isoformat()}"
+        summary = f"restored to the end of the archived log ({until.isoformat()})"
     else:
         summary = "restored to the state at the end of the backup"
     hint = (
-        "the log of the restored database is not archived: run `memsvc db archive` with a"
-        " new folder"
+        "the log of the restored database is not archived yet; to archive it, run `memsvc db"
+        " archive` with a new folder"
     )
     body = {"backup": str(used.folder), "at": timestamp}
     show(
-        CommandOutput(body, [f"{summary}, from the backup of {used.ended_at.isoformat()}", hint]),
+        CommandOutput(body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]),
         as_json=as_json,
     )
 
@@ -243,7 +248,9 @@ def _backup_output(taken: Backup) -> CommandOutput:
         "ended_at": taken.ended_at,
         "size_bytes": size,
     }
-    return CommandOutput(body, [f"backup\t{taken.folder}\t{size // BYTES_PER_MB} MiB, checked"])
+    return CommandOutput(
+        body, [f"backup\t{taken.folder}\t{size // BYTES_PER_MB} MiB, checksums verified"]
+    )
 
 
 def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:

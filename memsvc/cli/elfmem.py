@@ -39,7 +39,7 @@ Config = Annotated[
     Path | None,
     Option("--config", envvar="ELFMEM_CONFIG", help="YAML file that contains the settings."),
 ]
-BLOCK_HELP: Final = "The id of a block."
+BLOCK_HELP: Final = "The id of a knowledge block."
 BLOCK: Final = argument("block_id", BLOCK_HELP)
 EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 
@@ -98,7 +98,7 @@ async def outcome(
         ),
     ] = "",
 ) -> CommandOutput:
-    """Record how helpful knowledge blocks were (0 to 1), which updates their confidence."""
+    """Record how helpful knowledge blocks were (0 to 1), and update their confidence."""
     ids = _words(block_ids) or []
     return _summary(
         await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source)
@@ -163,14 +163,13 @@ recall = tool_command(
     ),
     option(
         "top_k",
-        "Maximum number of knowledge blocks; the default is 5, or the number of blocks that"
-        " are always included, if that is larger.",
+        "Maximum number of knowledge blocks; the default is 5, or more if the frame requires more.",
         int,
         min=1,
     ),
     option(
         "frame",
-        "The frame, which is the kind of context to recall for: attention, self, task or simulate.",
+        "The type of recall: attention, self, task or simulate.",
         default="attention",
     ),
     lines=text("text"),
@@ -231,7 +230,7 @@ GROUP: Final = {
             "relation",
             "How the source block relates to the target block, such as supports or contradicts.",
         ),
-        option("note", "Why."),
+        option("note", "Why the blocks are connected."),
         lines=text("summary"),
     ),
     "disconnect": tool_command(
@@ -266,7 +265,7 @@ def folder_of(db: str | None) -> Path:
     if folder.is_file():
         raise invalid(
             f"{db} is a file, but --db must name a folder",
-            recovery="name a new folder, or one created by memsvc",
+            recovery="name a new folder, or a folder that memsvc created",
         )
     return folder
 

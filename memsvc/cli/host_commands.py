@@ -36,7 +36,7 @@ def hook(
         str, Option(help="The agent host: claude-code, codex, cursor, gemini or opencode.")
     ] = "claude-code",
 ) -> None:
-    """Answer a hook of an agent host, which sends JSON on standard input. Never fails."""
+    """Answer a hook call, which the agent host sends as JSON on standard input. Never fails."""
     run_hook(event, host)
 
 
@@ -77,7 +77,7 @@ def install(
     ] = False,
     remove: Annotated[
         bool,
-        Option("--remove", help="Remove everything that `memsvc install` added, and nothing else."),
+        Option("--remove", help="Remove only what `memsvc install` added for this agent host."),
     ] = False,
 ) -> None:
     """Connect an agent host to memsvc and add hooks or instructions to its configuration."""
@@ -161,8 +161,8 @@ def _store_rest(files: HookFiles, settings: HookSettings) -> None:
     if waiting or deleted:
         stored = waiting - deleted
         print(
-            f"of the turns that were waiting to be sent, {max(0, stored)} were stored and"
-            f" {deleted} deleted"
+            f"{max(0, stored)} turns that were waiting to be sent were stored, and {deleted} were"
+            " deleted"
         )
 
 

@@ -97,8 +97,8 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     if not root.is_dir():
         what = "is a file" if root.exists() else "does not exist"
         raise invalid(
-            f"{root} {what}: the import needs the folder of sessions that a client-side SDK"
-            " wrote (it contains the subfolder memory/), or the folder of one session",
+            f"{root} {what}; name the folder that a client-side SDK wrote and that contains the"
+            " subfolder memory/, or the folder of one session",
             recovery="to restore an archive written by `memsvc export`, use `memsvc restore"
             " FILE`; exports of mem0 and server-memory cannot be imported, but `memsvc"
             " audit FILE` reads them",
@@ -126,7 +126,9 @@ def session_name(name: str) -> str:
     """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
-        raise invalid_path("the folder name of a session is not a valid session id")
+        raise invalid_path(
+            "the folder name of a session is not a valid session id: rename the folder"
+        )
     return check_identifier(session, "the folder name of a session")
 
 
@@ -143,7 +145,9 @@ def _content(path: Path) -> bytes:
         )
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise invalid_path("a file was replaced while it was being read")
+                raise invalid_path(
+                    "a file was replaced while it was being read: run the import again"
+                )
             return file.read()
     except OSError as error:
         raise unavailable(f"cannot read {path.name}: {error.strerror}") from error
@@ -160,7 +164,7 @@ def import_folder(
     ],
     project: Project = DEFAULT_PROJECT,
     session: Annotated[
-        str | None, Option(help="The id under which to import a single session.")
+        str | None, Option(help="Import the only session in FOLDER under this id.")
     ] = None,
     tenant: Owner = None,
     dry_run: Annotated[
@@ -307,7 +311,7 @@ def shadow_report(
     tenant: Owner = None,
     as_json: Json = False,
 ) -> None:
-    """Report how often memsvc and the clients' own memory agreed in memory_shadow_compare.
+    """Report how often memory_shadow_compare found that memsvc and a client's own memory agree.
 
     Exits with code 1 if nothing has been compared yet."""
 

@@ -44,12 +44,12 @@ def create_key(
         str | None,
         Option(
             help="The tenant whose data the key can access; the default is a new, empty"
-            " tenant. On a server it is always the tenant of MEMSVC_API_KEY."
+            " tenant. A server always uses the tenant of MEMSVC_API_KEY."
         ),
     ] = None,
     permission: Annotated[
         list[Permission] | None,
-        Option(help="A permission of the key; repeatable. By default, the key has all three."),
+        Option(help="A permission of the key; repeatable. The default is all permissions."),
     ] = None,
     project: Annotated[
         list[str] | None, Option(help="Restrict the key to this project; repeatable.")
@@ -74,9 +74,12 @@ def create_key(
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     if place.server:
         if tenant is not None:
-            recovery = "omit --tenant, or use the data folder with --data-dir or --config"
+            recovery = (
+                "omit --tenant, or pass --data-dir or --config to create the key without the server"
+            )
             raise invalid(
-                "a server creates keys only for the tenant of the key with which it is called",
+                "--tenant is not allowed here: a server only creates keys for the tenant of"
+                " MEMSVC_API_KEY",
                 recovery=recovery,
             )
         options: dict[str, Any] = {
@@ -130,7 +133,7 @@ def revoke_key(
         bool,
         Option(
             help="Revoke the key even if no other permanent key can manage the tenant's"
-            " keys; this option only has an effect on a server."
+            " keys. Without a server, this is not checked."
         ),
     ] = False,
     as_json: Json = False,
@@ -157,7 +160,7 @@ def rotate_key(
     ] = 24.0,
     as_json: Json = False,
 ) -> None:
-    """Create a key with the permissions of an old key, which expires after --overlap-hours."""
+    """Create a key with an old key's permissions. The old key expires after --overlap-hours."""
     if place.server:
         rotated = place.call("keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
         old_until = f"{rotated['old']['expires_at']}"
@@ -170,7 +173,7 @@ def rotate_key(
         lambda database: keys.rotate_key(database, key_id, now, old_until=until),
     )
     created = {"text": made.text, "key": _row(made.key, now)}
-    line = f"the old key expires by {until:%Y-%m-%d %H:%M} UTC"
+    line = f"the old key expires at {until:%Y-%m-%d %H:%M} UTC at the latest"
     _show_new(place, created, line, as_json=as_json)
 
 
@@ -178,7 +181,9 @@ def rotate_key(
 def bind_key(
     settings: Settings,
     key_id: UUID,
-    tenant: Annotated[str, Option(help="The tenant, as 64 hexadecimal digits.")] = "",
+    tenant: Annotated[
+        str, Option(help="The tenant to give access to, as 64 hexadecimal digits.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Give a key access to the data of an existing tenant.

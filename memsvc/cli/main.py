@@ -84,8 +84,8 @@ COMMANDS: Final = {
     "usage": (
         "tool_commands:usage",
         (
-            "Report how much a project stores, or with --project '*' how much each project"
-            " stores and the total."
+            "Report how much data a project stores; with --project '*', report each project and"
+            " the total."
         ),
     ),
     "import": (
@@ -102,7 +102,7 @@ COMMANDS: Final = {
     ),
     "shadow-report": (
         "import_commands:shadow_report",
-        "Report how often memsvc and the clients' own memory agreed in memory_shadow_compare.",
+        "Report how often memory_shadow_compare found that memsvc and a client's own memory agree.",
     ),
     "files": ("file_commands:commands", "Read, write and search the files of a project."),
     "turns": (
@@ -115,7 +115,7 @@ COMMANDS: Final = {
     ),
     "hook": (
         "host_commands:hook",
-        "Answer a hook of an agent host, which sends JSON on standard input. Never fails.",
+        "Answer a hook call, which the agent host sends as JSON on standard input. Never fails.",
     ),
     "remember": ("elfmem:remember", "Store knowledge for future retrieval."),
     "recall": (
@@ -128,7 +128,7 @@ COMMANDS: Final = {
     ),
     "outcome": (
         "elfmem:outcome",
-        "Record how helpful knowledge blocks were (0 to 1), which updates their confidence.",
+        "Record how helpful knowledge blocks were (0 to 1), and update their confidence.",
     ),
     "curate": (
         "elfmem:curate",

@@ -85,7 +85,7 @@ def maintain(
         )
     if not done and not all_tenants:
         raise not_found(
-            "nothing is stored for this key in this data folder or database",
+            "nothing is stored for this key or tenant",
             recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
         )
     difference_count = sum(sum(one["differences"].values()) for one in done)

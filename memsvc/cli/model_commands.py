@@ -71,7 +71,7 @@ def use_embeddings(
         int | None,
         Option(
             min=1,
-            help="Number of dimensions of a vector; the default is the model's own number.",
+            help="Number of dimensions of each vector; by default, the model decides.",
         ),
     ] = None,
     key_variable: KeyVariable = None,
@@ -91,7 +91,7 @@ def use_embeddings(
         chosen |= {"provider": BUNDLED}
     elif source in PROVIDERS or is_url:
         if is_url and model is None:
-            raise invalid("if the endpoint is given as a URL, --model is needed too")
+            raise invalid("--model is needed if the endpoint is given as a URL")
         defaults = PROVIDERS.get(
             source, {"base_url": source.rstrip("/").removesuffix("/embeddings")}
         )
@@ -126,7 +126,7 @@ async def _check_embedder(options: EmbeddingOptions) -> str:
     async with embedder(options.model_copy(update={"retries": 0})) as client:
         assert client is not None
         (vector,) = await client.embed(["Does this work?"])
-        return f"{client.model} returned {len(vector)} dimensions"
+        return f"{client.model} returned a vector with {len(vector)} dimensions"
 
 
 def _without_prefixes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def use_reranker(
         str,
         Argument(
             metavar="cohere|URL",
-            help="The endpoint of the model, which must offer Cohere's rerank API.",
+            help="The endpoint of the model; it must offer Cohere's rerank API.",
         ),
     ],
     model: Model = None,
@@ -188,10 +188,7 @@ def reranker_off(config: Config = None, data_dir: DataDir = None) -> None:
 
 def _key(variable: str | None, file: Path | None) -> dict[str, str]:
     if variable and file:
-        raise invalid(
-            "the key can come from a variable or from a file, but not from both: pass"
-            " either --key-env or --key-file"
-        )
+        raise invalid("--key-env and --key-file cannot be used together")
     if file is not None:
         return {"api_key": f"file:{file.absolute()}"}
     return {"api_key": f"env:{variable}"} if variable else {}

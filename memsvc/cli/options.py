@@ -104,7 +104,8 @@ async def owner_of(
     outside_projects = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or outside_projects:
         raise permission_denied(
-            "this key does not have the write permission, or has no access to the project",
+            "the key needs the write permission and access to the project; without --project,"
+            " it needs access to all projects",
             recovery="use another key, or name the tenant with --tenant",
         )
     return key.tenant

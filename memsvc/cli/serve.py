@@ -70,10 +70,10 @@ def migrate(
 
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
             output = CommandOutput(
-                {"undone": done}, [f"revisions undone: {', '.join(done) or 'nothing to do'}"]
+                {"undone": done}, [f"revisions undone: {', '.join(done) or 'none'}"]
             )
         else:
             done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            none = f"nothing to do; {Revisions.read_package().head} is already the newest revision"
+            none = f"nothing; {Revisions.read_package().head} is already the newest revision"
             output = CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])
     show(output, as_json=as_json)

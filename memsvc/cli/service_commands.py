@@ -94,7 +94,8 @@ Restart=on-failure
 RestartSec=2
 # do not restart with invalid settings
 RestartPreventExitStatus=2
-# other processes may use the PostgreSQL of the data folder; the last one stops it
+# stop only the server: other processes may still use the PostgreSQL of the data folder,
+# and the last of them stops PostgreSQL
 KillMode=process
 TimeoutStopSec={stop_s}
 UMask=0077
@@ -130,7 +131,7 @@ def install(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Start the server now and at each login, with the given options of `memsvc serve`."""
+    """Start the server now and at each login. The options are passed on to `memsvc serve`."""
     settings = settings_of(config, data_dir=data_dir, host=host, port=port)
     options: dict[str, Path | str | int | None] = {
         "--config": config and config.absolute(),
@@ -190,7 +191,7 @@ def status() -> None:
 
 @commands.command()
 def remove(dry_run: DryRun = False) -> None:
-    """Stop the service and remove its file. Data and keys are kept."""
+    """Stop the service and remove the service file. Data and keys are kept."""
     manager = service_manager(sys.platform)
     if not manager.file.exists():
         print(f"the service is not installed: there is no file {manager.file}")
@@ -216,8 +217,8 @@ def _check_owner(file: Path) -> None:
     if file.exists() and MARK not in file.read_text("utf-8"):
         raise invalid(
             f"{file} already exists and was not written by memsvc",
-            recovery="move that file elsewhere and run the command again, or keep using it as"
-            " the service file",
+            recovery="move that file elsewhere and run the command again, or leave it in place"
+            " and manage that service without memsvc",
         )
 
 

@@ -49,8 +49,8 @@ class CommandPlace:
             raise invalid(
                 f"this command cannot run over the server at {self.server}; it needs direct"
                 " access to the data folder or the database",
-                recovery="name the data folder with --data-dir, or set database.url to the URL"
-                " of the database",
+                recovery="run the command without --url; name the data folder with --data-dir,"
+                " or set database.url to the URL of the database",
             )
         return settings if create else check_database(settings)
 

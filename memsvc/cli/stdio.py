@@ -30,8 +30,8 @@ def stdio(
     tools: Annotated[
         str,
         Option(
-            help="Toolsets to list for the client, separated by commas, such as agent,knowledge;"
-            " all lists every toolset."
+            help="Toolsets to list for the client, separated by commas, such as agent,knowledge."
+            " Use `all` to list every toolset."
         ),
     ] = "",
 ) -> None:

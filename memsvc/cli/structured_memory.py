@@ -9,7 +9,14 @@ from memsvc.standalone import serve_notebook
 
 
 def structured_memory(
-    all_tools: Annotated[bool, Option("--all-tools", help="Offer all notebook tools.")] = False,
+    all_tools: Annotated[
+        bool,
+        Option(
+            "--all-tools",
+            help="Offer all notebook tools instead of only read_document, update_document and"
+            " get_document_tree.",
+        ),
+    ] = False,
 ) -> None:
     """Serve the notebook over standard input and output, compatible with structured-memory.
 

@@ -27,10 +27,10 @@ CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
 PAGE_MAX: Final = 500
-OR_STDIN: Final = "; - reads standard input."
+OR_STDIN: Final = ", or - for standard input."
 _annotated: Any = Annotated
 
-Config = Annotated[Path | None, Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
+Config = Annotated[Path | None, Option(envvar=CONFIG_VARIABLE, help="YAML file with the settings.")]
 DataDir = Annotated[
     Path | None,
     Option(
@@ -44,8 +44,8 @@ Url = Annotated[
     str | None,
     Option(
         envvar=URL_VARIABLE,
-        help="URL of a running server, such as http://host:8080; if omitted, the data folder"
-        " is used.",
+        help="URL of a running server, such as http://host:8080. If omitted, the command"
+        " uses the data folder or the configured database.",
     ),
 ]
 
@@ -145,7 +145,8 @@ class RemoteTools:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unavailable(
                 f"the server at {self.http.base_url} did not answer ({type(error).__name__})",
-                recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` is running there",
+                recovery=f"check that --url or {URL_VARIABLE} is correct and that `memsvc serve` is"
+                " running at that address",
             ) from error
 
 
@@ -156,8 +157,8 @@ def failure(response: httpx.Response) -> MemsvcError:
         code, message = Code(body["code"]), str(body["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         error_text = (
-            f"{response.url.host} answered with status {response.status_code}, but it is not"
-            " a memsvc server"
+            f"{response.url.host} answered with status {response.status_code}, but the"
+            " answer is not from a memsvc server"
         )
         return unavailable(
             error_text, recovery=f"check that --url or {URL_VARIABLE} is the URL of a memsvc server"

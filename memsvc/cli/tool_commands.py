@@ -58,7 +58,7 @@ async def add_memories(
         try:
             conversation = orjson.loads(local_bytes(messages))
         except orjson.JSONDecodeError as error:
-            raise invalid(f"{messages} is not JSON") from error
+            raise invalid(f"--messages {messages} does not contain valid JSON") from error
     body = await call("memories_add", user_id=user, messages=conversation)
     return CommandOutput(
         body, [body["message"], *columns(body["results"], "event", "id", "memory")]
@@ -127,14 +127,14 @@ async def write_document(
     call: RemoteTools,
     document: Annotated[str, Argument(help=DOCUMENT_HELP, metavar="ID")],
     source: Annotated[
-        Path, Argument(help="A local file; - reads standard input.", allow_dash=True)
+        Path, Argument(help="A local file, or - for standard input.", allow_dash=True)
     ],
 ) -> CommandOutput:
     """Write a document from a file; a new [[link]] creates a document, a removed one deletes it."""
     try:
         content = local_bytes(source).decode()
     except UnicodeDecodeError as error:
-        raise invalid(f"{source} is not UTF-8 text") from error
+        raise invalid(f"the content of {source} is not UTF-8 text") from error
     body = await call("update_document", id=document, content=content)
     return CommandOutput(body, [body["text"], *([body["note"]] if body.get("note") else [])])
 
@@ -248,7 +248,7 @@ whiteboard = command_group(
         ),
         "show": tool_command(
             "whiteboard_get",
-            "Print a board.",
+            "Print a whiteboard.",
             *BOARD,
             option(
                 "as_of",
@@ -293,7 +293,7 @@ calls = as_command(
         option("tool", "List only calls to this tool."),
         option("status", "List only calls with this status: success, error or cancelled."),
         option("code", "List only calls that failed with this error code."),
-        option("surface", "List only calls over this interface: mcp, rest or pipe."),
+        option("surface", "List only calls over this interface, such as mcp, rest or pipe."),
         option("key_label", "List only calls by keys with this label."),
         option("session", "List only calls with this session id.", to="session_id"),
         option("since", "List only calls at or after this time, such as 2026-01-31T12:00:00Z."),
@@ -302,7 +302,7 @@ calls = as_command(
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
     ),
-    target_of_project("List only calls in this project; * for all projects.", ALL_PROJECTS),
+    target_of_project("List only calls in this project, or * for all projects.", ALL_PROJECTS),
 )
 
 COUNTS: Final = (
@@ -327,7 +327,6 @@ def _usage(body: Any) -> Iterable[str]:
 
 usage = tool_command(
     "tenant_usage",
-    "Report how much a project stores, or with --project '*' how much each project"
-    " stores and the total.",
+    "Report how much data a project stores; with --project '*', report each project and the total.",
     lines=_usage,
 )

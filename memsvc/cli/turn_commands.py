@@ -118,8 +118,8 @@ async def correct(
         bool,
         Option(
             "--restore",
-            help="Make the value with this record_id the current value of the fact again,"
-            " after it was replaced or doubted.",
+            help="Make the value with this record_id current again, if the value was replaced"
+            " or questioned.",
         ),
     ] = False,
 ) -> CommandOutput:
@@ -140,7 +140,8 @@ async def forget(
     facts: Annotated[
         list[str] | None,
         Argument(
-            help="The fact_id or record_id of each fact, as `memsvc turns facts` prints them."
+            help="The fact_id or record_id of each fact to forget. `memsvc turns facts --json`"
+            " prints both."
         ),
     ] = None,
     user: User = None,
@@ -169,8 +170,8 @@ async def forget(
     undo: Annotated[
         str | None,
         Option(
-            help="The forget_id of an earlier deletion, as `memsvc turns forget` printed it:"
-            " undo that deletion or, with --erase, make it final."
+            help="Undo the deletion with this forget_id, which `memsvc turns forget` printed."
+            " With --erase, make that deletion final instead."
         ),
     ] = None,
 ) -> CommandOutput:

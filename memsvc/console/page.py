@@ -36,7 +36,7 @@ def parse_number(text: str, name: str) -> float:
 def parse_int(text: str, name: str) -> int:
     """Parse a whole number from 0 on; INVALID_ARGUMENT for anything else."""
     if not (text.isascii() and text.isdecimal() and len(text) <= WHOLE_DIGITS_MAX):
-        raise invalid(f"{name} must be a whole number")
+        raise invalid(f"{name} must be a whole number, 0 or greater")
     return int(text)
 
 

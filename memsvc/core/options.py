@@ -10,6 +10,6 @@ AbsoluteUrl = Annotated[str, AfterValidator(absolute_url)]
 
 
 class Options(BaseModel):
-    """A section of the settings: unknown keys are refused, and nothing is assigned later."""
+    """A section of the settings. Unknown keys are refused, and values cannot be changed later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -182,7 +182,7 @@ def secret_refused() -> MemsvcError:
     return MemsvcError(
         Code.SECRET_REFUSED,
         "the text appears to contain a password, key, token or card number, and the"
-        " server's policy is not to store them",
+        " server's policy for this project is to refuse secrets",
         recovery="remove the secret and send the text again",
     )
 

@@ -58,7 +58,7 @@ class TarReader:
         if self._left_bytes:
             raise ValueError("the previous file in the archive was not read to its end")
         if self._read_exact(self._padding_bytes).strip(b"\0"):
-            _fail("unexpected data between two members")
+            _fail("unexpected data between two archive members")
         self._padding_bytes = 0
         raw = self._read_exact(BLOCK_BYTES)
         if not raw.strip(b"\0"):
@@ -67,7 +67,7 @@ class TarReader:
         kind, name, size_bytes = _parsed(raw)
         if kind == _EXTENDED:
             if size_bytes > EXTENDED_HEADER_BYTES_MAX:
-                _fail("an extended header is too large")
+                _fail("an extended header of the archive is too large")
             records = self._read_exact(size_bytes)
             self._read_exact(len(padding(size_bytes)))
             kind, _, size_bytes = _parsed(self._read_exact(BLOCK_BYTES))
@@ -82,7 +82,7 @@ class TarReader:
     def read_bytes(self, size_bytes: int) -> bytes:
         """Return exactly the next bytes of the member."""
         if size_bytes > self._left_bytes:
-            _fail("a member is shorter than its header says")
+            _fail("an archive member is shorter than expected")
         self._left_bytes -= size_bytes
         return self._read_exact(size_bytes)
 
@@ -123,7 +123,7 @@ def _number(field: bytes) -> int:
 
 def _name(raw: bytes) -> str:
     if not raw.isascii():
-        _fail("the archive contains a name that memsvc does not use")
+        _fail("the name of an archive member is not ASCII")
     return raw.decode()
 
 
@@ -132,7 +132,7 @@ def _path_of(records: bytes) -> str:
     size, _, record = records.partition(b" ")
     name, _, path = record.partition(b"=")
     if size != str(len(records)).encode() or name != b"path" or path[-1:] != b"\n" or b"\0" in path:
-        _fail("an extended header of the archive has fields other than the name")
+        _fail("an extended header of the archive must contain a file path and nothing else")
     return _name(path[:-1])
 
 

@@ -11,7 +11,8 @@ from memsvc.core.errors import MemsvcError, invalid
 YEARS: Final = range(1970, 9999)
 """Years that any database and any time zone can represent."""
 TIME_FORMS: Final = (
-    "a time as in RFC 3339, such as 2026-01-31T12:00:00Z, or seconds or milliseconds since 1970"
+    "an RFC 3339 time, such as 2026-01-31T12:00:00Z, or a number of seconds or milliseconds"
+    " since 1970"
 )
 
 

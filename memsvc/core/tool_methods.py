@@ -49,7 +49,7 @@ Class = TypeVar("Class")
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool that the decorator hands on, see `Tool`."""
+    """Options that the decorator passes on to `Tool`."""
 
     read_only: bool
     idempotent: bool

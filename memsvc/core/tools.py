@@ -173,7 +173,7 @@ class Arguments(BaseModel):
         plugin = value.strip().lower()
         if plugin not in PLUGINS:
             raise invalid(
-                "that plugin is not available; available plugins: " + ", ".join(PLUGINS),
+                "unknown plugin; the available plugins are: " + ", ".join(PLUGINS),
                 details={"available_plugins": list(PLUGINS)},
             )
         return plugin

@@ -36,7 +36,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "too_long": "is limited to {max_length} {members}",
     **dict.fromkeys(
         ("uuid_parsing", "uuid_type"),
-        "is not an id such as 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
+        "must be an id such as 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
     ),
     **dict.fromkeys(
         (

@@ -174,8 +174,8 @@ class SlotOptions(Options):
 
     Each running call holds a slot. Further calls wait for a free slot, and tenants take turns;
     calls that wait too long are refused with RESOURCE_BUSY. One tenant gets at most three quarters
-    of each limit. When several tenants make calls and a fifth of `calls_max` are running, only a
-    tenant without running calls may start another."""
+    of each limit. While several tenants make calls and a fifth of the `calls_max` slots are in use,
+    new calls of a tenant that already has a running call must wait."""
 
     calls_max: int = Field(
         0,
@@ -191,8 +191,8 @@ class SlotOptions(Options):
     composed_calls_max: int = Field(
         50,
         ge=1,
-        description="maximum number of mcp_pipe and find_tool calls that run at once; the calls"
-        " that they make are counted separately",
+        description="maximum number of mcp_pipe, find_tool, search and fetch calls that run at"
+        " once; the tool calls that these tools make are counted separately",
     )
     administration_max: int = Field(
         20,
@@ -214,8 +214,8 @@ class SlotOptions(Options):
     waiting_max: int = Field(
         300,
         ge=0,
-        description="maximum number of calls of each kind that may wait for a free slot; further"
-        " calls are refused",
+        description="maximum number of calls that may wait for a free slot under each limit, such"
+        " as calls_max; further calls are refused",
     )
     wait_ms: int = Field(
         800,
@@ -226,8 +226,8 @@ class SlotOptions(Options):
     call_s: float = Field(
         120.0,
         gt=0,
-        description="time limit of a call, after which it is rolled back; administrative calls and"
-        " pipelines are exempt",
+        description="time limit of a call, after which it is rolled back; administrative calls,"
+        " uploads, mcp_pipe, find_tool, search and fetch are exempt",
     )
 
 

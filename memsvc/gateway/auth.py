@@ -390,7 +390,7 @@ def connection_of(caller: Caller, project: str, user: str) -> ConnectionDefaults
         )
     if user and caller.user not in ("", user):
         raise permission_denied(
-            "this key is bound to a user other than the one that is set for this connection"
+            "this key is bound to one user, but this connection is set to a different user"
         )
     return ConnectionDefaults(project, user)
 
@@ -472,8 +472,8 @@ class Challenge:
             "this server does not use an authorization server: an API key is required"
             if self.scopes is None
             else (
-                "this is not an authorization server; the metadata of this server names the"
-                " issuer of its tokens"
+                "this is not an authorization server; the OAuth metadata of this server names"
+                " the authorization server to use"
             )
         )
         details = {"error": "invalid_request", "error_description": f"{message}; {SEND_KEY}"}

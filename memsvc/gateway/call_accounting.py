@@ -61,8 +61,8 @@ class Retention:
             )
         if rolled.kept_days > self.keep_days > 0:
             audit_log.warning(
-                "the call log is kept longer than audit.retention_days, because the database owner"
-                " set a longer time",
+                "the call log is kept longer than audit.retention_days, because the minimum that"
+                " the database owner set in memsvc_calls_kept_days_min() is longer",
                 days=rolled.kept_days,
             )
         return True

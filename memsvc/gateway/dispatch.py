@@ -357,7 +357,7 @@ class Dispatch:
         user = getattr(arguments, "user_id", caller.user) if caller.user else ""
         if user != caller.user and tool.takes_own("user_id"):
             raise permission_denied(
-                "this key is bound to a user other than the one that user_id names",
+                "this key is bound to one user, but user_id names a different user",
                 recovery="omit user_id, or set it to the user of the key",
             )
         if self.quota is not None:

@@ -129,15 +129,15 @@ class ToolSearch:
         query: Annotated[
             str,
             Field(max_length=QUERY_CHARS_MAX),
-            "what the tool should do, or a regex for names and texts",
+            "what the tool should do, or a regex for its name/description",
         ],
         mode: Annotated[
             Mode,
-            "auto uses regex if query looks like one, else meaning",
+            "auto: regex if query resembles one, else embedding or bm25",
         ] = "auto",
         return_references_only: Annotated[bool, "return names only"] = False,
     ) -> FindResult:
-        """Call when no listed tool fits: finds up to 5 others, best first, with schemas.
+        """Call when no listed tool fits: finds up to 5 tools, best first, with schemas.
 
         Call them by name, or in mcp_pipe."""
         query = query.strip()

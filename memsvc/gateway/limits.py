@@ -167,9 +167,9 @@ class LimitsOptions(Options):
     tenant_listeners_max: int = Field(
         100,
         ge=1,
-        description="maximum number of clients of one tenant that may subscribe to changes in one"
-        " process, and maximum number of its MCP sessions that may have subscriptions;"
-        " further ones are refused",
+        description="maximum number of clients per tenant that may subscribe to changes in one"
+        " process; also the maximum number of MCP sessions with subscriptions per tenant;"
+        " subscriptions beyond either limit are refused",
     )
     listener_uris_max: int = Field(
         100,
@@ -181,9 +181,8 @@ class LimitsOptions(Options):
     listen_s_max: float = Field(
         3600.0,
         gt=0,
-        description="maximum duration of a stream of change notifications, after which the client"
-        " must subscribe again; an MCP session ends after twice this time without a"
-        " request",
+        description="maximum duration of a stream of change notifications; the client must then"
+        " subscribe again; an MCP session without a request for twice this time ends",
     )
     confirm_s_max: float = Field(
         55.0,
@@ -198,8 +197,8 @@ class LimitsOptions(Options):
         description="maximum number of model calls per day and tenant; further work is done by"
         " built-in rules or waits until the next day; 0: unlimited",
     )
-    stored: StoredOptions = Field(StoredOptions(), description="storage limits of a tenant")
-    rates: RateOptions = Field(RateOptions(), description="rate limits of a key and a tenant")
+    stored: StoredOptions = Field(StoredOptions(), description="storage limits per tenant")
+    rates: RateOptions = Field(RateOptions(), description="rate limits per key and per tenant")
     slots: SlotOptions = Field(
         SlotOptions(), description="limits of the calls that run at once in one process"
     )

@@ -91,7 +91,7 @@ class EventsEndpoint:
         self, scope: Scope, data_scope: DataScope, watch: Watch, event_id: int
     ) -> AsyncIterator[bytes]:
         deadline = anyio.current_time() + self.limits.listen_s_max
-        yield f"retry: {RETRY_MS}\n: this stream reports events from now on\n\n".encode()
+        yield f"retry: {RETRY_MS}\n: the stream is open\n\n".encode()
         while True:
             try:
                 while events := await self.event_source.since(data_scope, event_id):

@@ -188,7 +188,7 @@ _METRICS = (
     ),
     MetricDescription(
         "memsvc_extracted_facts_total",
-        "Changes to facts that a language model proposed, by what became of each proposal",
+        "Fact changes that a language model proposed, by the outcome of the proposal",
         {"outcome": _OUTCOMES},
     ),
     MetricDescription(
@@ -222,8 +222,8 @@ _METRICS = (
     ),
     MetricDescription(
         "memsvc_rates_told_total",
-        "Exchanges of call counts with other replicas, so that all replicas together keep"
-        " to the rate limits",
+        "Exchanges of call counts with other replicas; the rate limits apply to the sum over"
+        " all replicas",
         {"status": _CALL_STATUSES},
     ),
     MetricDescription(
@@ -239,14 +239,16 @@ _GAUGES = {
     "memsvc_pool_idle": "Idle database connections",
     "memsvc_calls_running": "Running calls, each of which occupies a call slot",
     "memsvc_calls_waiting": "Calls waiting for a free call slot",
-    "memsvc_model_refused": "1 while a model endpoint rejects its key or model name, otherwise 0",
+    "memsvc_model_refused": (
+        "1 while a model endpoint rejects the API key or model name, otherwise 0"
+    ),
     "memsvc_changes_heard": (
         "1 while this process receives notifications of changes by other processes, otherwise 0"
     ),
     "memsvc_listeners_open": "Clients subscribed to changes of resources",
     "memsvc_sse_open": "Clients on the deprecated transport at /sse",
     "memsvc_jobs_waiting": "Waiting jobs, as last counted by the worker of this process",
-    "memsvc_jobs_failed": "Jobs that failed permanently and were neither retried nor dropped",
+    "memsvc_jobs_failed": "Jobs that failed permanently and are still in the queue",
     "memsvc_job_oldest_s": "Waiting time of the oldest job that is ready to run",
     "memsvc_index_bytes": (
         "Size of the search index on disk, including its vectors, as last measured by the"

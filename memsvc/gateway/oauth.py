@@ -40,7 +40,7 @@ class OAuthOptions(Options):
 
     issuer: str = Field(
         "",
-        description="value that the `iss` claim of a token must have exactly; empty: tokens are not"
+        description="exact value that the `iss` claim of a token must have; empty: tokens are not"
         " accepted",
     )
     resource: str = Field(
@@ -114,15 +114,15 @@ class OAuthOptions(Options):
     jwks_again_s: float = Field(
         30.0,
         ge=1,
-        description="minimum interval between two reads of the issuer's keys if a token has an"
-        " unknown key id or the last read failed",
+        description="minimum interval between reads of the issuer's keys after a failed read or for"
+        " unknown key ids",
     )
     jwks_timeout_s: float = Field(
         3.0,
         gt=0,
         le=30,
-        description="time limit for reading the issuer's keys; requests whose token has a known key"
-        " id never wait",
+        description="time limit for reading the issuer's keys; a request waits for the keys only if"
+        " the key of its token is not known yet",
     )
 
     @field_validator("issuer", "resource", "jwks_url")
@@ -150,11 +150,9 @@ class OAuthOptions(Options):
         if not self.issuer:
             return self
         if not self.resource:
-            raise ValueError(
-                "if issuer is set, resource must also be set, to the public URL of /mcp"
-            )
+            raise ValueError("if issuer is set, set resource to the public URL of /mcp")
         if bool(self.jwks_url) == (self.jwks_file is not None):
-            raise ValueError("if issuer is set, either jwks_url or jwks_file must also be set")
+            raise ValueError("if issuer is set, set exactly one of jwks_url and jwks_file")
         return self
 
 

@@ -77,10 +77,10 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
             "title": "memsvc",
             "version": version,
             "description": (
-                "Memory for agents. Paths below /api/memories may end with a slash. If the"
-                " id of a user equals a word in such a path (search, settings, events,"
-                " extraction-prompt), pass it as ?user_id= or percent-encode it. A failed"
-                " request returns `Error`, with the HTTP status of its code."
+                "Memory for agents. Paths below /api/memories may end with a slash. If a"
+                " user id is search, settings, events or extraction-prompt, pass the user id"
+                " as ?user_id= or percent-encode it. A failed request returns an `Error`"
+                " object, whose `code` determines the HTTP status."
             ),
         },
         "security": [{"bearer": []}, {"key": []}],

@@ -83,7 +83,7 @@ class RestOperation:
             raise invalid("the request body must be a JSON object")
         query = query_arguments(request, *self.query)
         for name in body.keys() & (query.keys() | found.keys()):
-            raise invalid(f"{name} must be either in the body or in the URL, not in both")
+            raise invalid(f"{name} is both in the body and in the URL; send it in only one of them")
         return {**self.defaults, **body, **query, **found}
 
 
@@ -91,14 +91,14 @@ def _decoded(raw: str) -> str:
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise invalid("a path must be percent-encoded UTF-8") from error
+        raise invalid("the URL path must be percent-encoded UTF-8") from error
 
 
 def _path(segments: Sequence[str]) -> str:
     """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
     decoded = list(map(_decoded, segments))
     if any("/" in segment for segment in decoded):
-        raise invalid_path("a part of a path between two slashes must not itself contain a slash")
+        raise invalid_path("the URL path must not contain an encoded slash (%2F)")
     return "".join("/" + segment for segment in decoded)
 
 
@@ -121,8 +121,8 @@ def query_arguments(request: Request, *names: str) -> dict[str, Any]:
     arguments = dict(pairs)
     if len(arguments) < len(pairs) or not arguments.keys() <= set(names):
         raise invalid(
-            "the query parameters allowed here, each at most once, are: "
-            + (", ".join(names) or "nothing")
+            "the query can contain only these parameters, each at most once: "
+            + (", ".join(names) or "none")
         )
     return arguments
 
@@ -178,7 +178,8 @@ async def json_body(request: Request) -> Any:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise invalid(
-            "the body must be JSON", recovery="send the header Content-Type: application/json"
+            "the Content-Type of the request is not JSON",
+            recovery="send the header Content-Type: application/json",
         )
     try:
         value = from_json(body, allow_inf_nan=False)

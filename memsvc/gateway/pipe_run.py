@@ -42,11 +42,11 @@ class PipeResult(Result):
     ok: bool = Field(description="whether every step succeeded")
     error: str = Field(description="message of the first failed step; empty if none failed")
     result: Any = Field(
-        description="the return value of the pipeline; {error} if a reference cannot be resolved"
+        description="return value of the pipeline, or {error} if the value cannot be returned"
     )
     steps: dict[str, dict[str, Any]] = Field(
-        description="records by step id: {id, kind, started_at, duration_ms, ok, error}, and for a"
-        " tool {tool, structured, text}, for parallel {children}, for pipe"
+        description="records by step id: {id, kind, started_at, duration_ms, ok, error}; a tool"
+        " adds {tool, structured, text}, parallel adds {children}, pipe adds"
         " {result, steps}"
     )
 
@@ -56,7 +56,9 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:
-        raise invalid(f"{what} must be plain JSON") from None
+        raise invalid(
+            f"{what} must be plain JSON: Unicode text, 64-bit integers, at most 254 nested levels"
+        ) from None
     if len(encoded) > limits.request_bytes_max:
         raise payload_too_large(f"{what} is larger than {limits.request_bytes_max} bytes")
     if is_too_deep(encoded, limits.json_depth_max):
@@ -104,7 +106,7 @@ class PipeRun:
         # sending everything again would repeat what was done
         if error.retryable and self._has_written:
             details["retryable"] = False
-            recovery = "some steps have already run; send only the others"
+            recovery = "some steps may already have taken effect; send only the steps that have not"
         raise MemsvcError(
             error.code,
             error.message,
@@ -209,7 +211,8 @@ class PipeRun:
             raise _too_deep()
         if len(encoded) + extra_bytes > self._bytes_left:
             raise payload_too_large(
-                f"omitted: the results of this pipeline would exceed {self._bytes_max} bytes"
+                "the result is omitted: all results of this pipeline together would exceed"
+                f" {self._bytes_max} bytes"
             )
         self._bytes_left -= len(encoded) + extra_bytes
 
@@ -232,7 +235,9 @@ def _json(value: Any) -> bytes:
 
 
 def _too_deep() -> MemsvcError:
-    return payload_too_large(f"omitted: the result nests deeper than {RESULT_DEPTH_MAX} levels")
+    return payload_too_large(
+        f"the result is omitted: it nests deeper than {RESULT_DEPTH_MAX} levels"
+    )
 
 
 class _StepTimer:
@@ -309,8 +314,8 @@ class PipeTool:
         vars_: Annotated[dict[str, Any] | None, "values for ${vars.name}"] = None,
         steps: Annotated[
             list[dict[str, Any]] | None,
-            "each has an id and one of: tool and args; parallel: steps to run at once;"
-            " pipe: a pipeline with the same vars",
+            "each has an id and one of: tool (with args), parallel (steps to run at once),"
+            " pipe (a pipeline with the same vars)",
         ] = None,
         returned: Annotated[
             Any,
@@ -322,9 +327,9 @@ class PipeTool:
         """Call this to run several tools, listed or not, in sequence or in parallel.
 
         In args and return, ${steps.ID.structured.field}, ${last.text} and ${vars.name} insert text;
-        {"$ref": "steps.ID.structured"} inserts a value. Steps of a group:
-        ${steps.GROUP.children.ID.text}; of a pipe: ${steps.PIPE.steps.ID.text}. A failure
-        undoes no earlier step."""
+        {"$ref": "steps.ID.structured"} inserts a value. Steps in parallel:
+        ${steps.GROUP.children.ID.text}; in a pipe: ${steps.PIPE.steps.ID.text}. A failure
+        does not undo earlier steps."""
         values = (vars_, steps, returned, continue_on_error)
         fields = zip(SPEC_FIELDS, values, strict=True)
         given = {name: value for name, value in fields if value is not None}
@@ -336,7 +341,7 @@ def _spec(spec: dict[str, Any] | str | None, fields: dict[str, Any], limits: Lim
     """Return the decoded spec; INVALID_ARGUMENT, PAYLOAD_TOO_LARGE if no request could hold it."""
     decoded: Any = fields if spec is None else spec
     if spec is not None and fields:
-        raise invalid(f"pass either spec or its fields, not both: {', '.join(fields)}")
+        raise invalid(f"pass either spec or {', '.join(fields)}, not both")
     if isinstance(spec, str):
         if not spec.strip():
             raise invalid("spec must not be empty")

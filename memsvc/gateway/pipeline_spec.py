@@ -25,7 +25,7 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 
 
 class PipeOptions(Options):
-    """Limits of mcp_pipe. The arguments of a step may be as large as a request."""
+    """Limits of mcp_pipe. The arguments of a step have the same size limit as a request."""
 
     enabled: bool = Field(True, description="whether the tool mcp_pipe is enabled")
     steps_max: int = Field(
@@ -51,7 +51,7 @@ class PipeOptions(Options):
         8 * 1024 * 1024,
         ge=1024,
         description="maximum total size of the results of all steps of a pipeline, in bytes; a step"
-        " whose result would exceed it fails",
+        " whose result would exceed this total fails",
     )
 
 
@@ -139,7 +139,7 @@ class _SpecParser:
         if not isinstance(spec, Mapping):
             raise invalid(f"{where} must be an object")
         if not spec.keys() <= {*SPEC_FIELDS}:
-            raise invalid(f"{where} must not have members other than {', '.join(SPEC_FIELDS)}")
+            raise invalid(f"{where} can have only the members {', '.join(SPEC_FIELDS)}")
         variables, go_on = spec.get("vars"), spec.get("continue_on_error")
         if not isinstance(variables, dict | None):
             raise invalid(f"{where}.vars must be an object")
@@ -182,7 +182,7 @@ class _SpecParser:
         if not isinstance(step, Mapping):
             raise invalid(f"{where} must be an object")
         if not step.keys() <= {*_STEP_FIELDS}:
-            raise invalid(f"{where} must not have members other than {', '.join(_STEP_FIELDS)}")
+            raise invalid(f"{where} can have only the members {', '.join(_STEP_FIELDS)}")
         name = step.get("id")
         if name is None or (isinstance(name, str) and not name.strip()):
             raise invalid("step.id cannot be empty")
@@ -211,7 +211,7 @@ def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:
     if tool.strip() == PIPE_TOOL:
         raise invalid(
             f"{PIPE_TOOL} cannot invoke itself",
-            recovery="wrap these steps in a single step that uses `pipe`",
+            recovery="to run a pipeline inside a pipeline, use a step with `pipe`",
         )
     return ToolStep(name, tool, args or {})
 
@@ -276,4 +276,4 @@ def _json(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
-        raise invalid("the referenced value is nested too deep") from None
+        raise invalid("the referenced value is too deeply nested") from None

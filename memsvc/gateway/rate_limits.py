@@ -66,8 +66,8 @@ class StoredOptions(Options):
         30,
         ge=0,
         le=3650,
-        description="for how many days, counted from the migration that introduced this quota,"
-        " tenants that already existed then may exceed it",
+        description="tenants that are older than this quota may exceed it for this many days after"
+        " the migration that introduced the quota",
     )
 
     @property
@@ -213,8 +213,8 @@ class RateOptions(Options):
         10,
         gt=0,
         le=3600,
-        description="after a pause, a caller may make at once as many calls as its rate allows in"
-        " this many seconds",
+        description="size of a burst: a caller that has paused can immediately make the number of"
+        " calls that its rate limit allows in this many seconds",
     )
     key_calls_at_once: int = Field(
         64,
@@ -229,8 +229,8 @@ class RateOptions(Options):
     tenants: tuple[str, ...] = Field(
         (),
         description="tenants with higher or lower limits, each as ID=FACTOR: ID is the first 8 or"
-        " more digits of the tenant's id, as shown by `memsvc key list`, and FACTOR is"
-        " a number such as 4 or 0.5",
+        " more digits of the tenant's id, as shown by `memsvc key list`; the tenant's limits are"
+        " multiplied by FACTOR, such as 4 or 0.5",
     )
     told_every_s: float = Field(
         1.0,
@@ -419,7 +419,7 @@ class RateLimits:
                     continue
                 log.warning(
                     "this replica cannot exchange its counts of calls with the other"
-                    " replicas at the moment; the rate limits are based on these counts",
+                    " replicas at the moment, so it applies the rate limits only to its own calls",
                     code=error.code.value,
                 )
                 return False

@@ -99,7 +99,7 @@ def caller_of(scope: Scope) -> Caller:
     """Return the caller of a request at a path that needs one."""
     caller = state_of(scope).caller
     if caller is None:
-        raise RuntimeError("a request that needs an authenticated caller was routed without one")
+        raise RuntimeError("a route that needs an authenticated caller got a request without one")
     return caller
 
 

@@ -44,7 +44,7 @@ search_tool = partial(
     needs=Permission.READ,
     toolset="chatgpt",
     base=AllProjectsArguments,
-    project="project; `*`: the key's only project, or else the default one",
+    project="project; `*`: the key's only project, otherwise the default project",
     spans_projects=True,
 )
 """Make a method a tool for connectors, which send no project."""

@@ -31,7 +31,7 @@ DESCRIPTION: Final = (
 class ServerCardOptions(Options):
     """Options of the server card, a public JSON document that tells MCP clients about the server.
 
-    The card exists only if `mcp_url` is set, since anyone can read it without a key."""
+    Anyone can read the card without a key. To publish it, set `mcp_url`."""
 
     mcp_url: str = Field("", description="public URL of /mcp; empty: no server card")
     name: str = Field(
@@ -68,7 +68,7 @@ def routes(
         return []
     key = {
         "name": "Authorization",
-        "description": "Bearer and an API key",
+        "description": "Bearer, a space and an API key",
         "isRequired": True,
         "isSecret": True,
     }

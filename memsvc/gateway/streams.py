@@ -79,8 +79,8 @@ def write_condition(headers: Headers) -> WriteCondition:
         )
     if match is not None and (len(match) != 1 or not match[0].startswith('"')):
         raise invalid(
-            "the header if-match must contain one strong entity tag in quotes, as the"
-            " header ETag returned it when the file was read"
+            "the header if-match must contain one strong entity tag in quotes: the ETag"
+            " header of the response that returned the file"
         )
     return WriteCondition(match[0][1:-1] if match else None, none_match is not None)
 
@@ -91,7 +91,7 @@ def check_match(headers: Headers, tag: str) -> None:
     if match is not None and match != [ANY] and tag not in match:
         raise MemsvcError(
             Code.VERSION_CONFLICT,
-            "the file's current version is not one of those in the If-Match header",
+            "the If-Match header does not contain the entity tag of the file's current version",
         )
 
 

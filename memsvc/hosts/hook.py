@@ -248,7 +248,7 @@ class MemoryCalls:
         parts = urlsplit(settings.url)
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         if not parts.hostname or parts.scheme not in kinds:
-            raise ValueError("the URL of the server is not valid")
+            raise ValueError("the URL of the server must be an http or https URL with a host name")
         self._http = kinds[parts.scheme](parts.hostname, parts.port)
         self._path = f"{parts.path.rstrip('/').removesuffix('/mcp')}/api/tools"
         self._headers = {"Content-Type": "application/json", "X-Memsvc-Tools": "host"}

@@ -77,8 +77,8 @@ class HookFiles:
         self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         if len(os.listdir(self._spool)) >= SPOOL_FILES_MAX:  # noqa: PTH208 - much quicker
             raise OSError(
-                f"the turn was not kept, because {SPOOL_FILES_MAX} turns are already waiting"
-                f" in {self._spool} to be sent"
+                f"the turn was not saved, because {SPOOL_FILES_MAX} unsent turns are already"
+                f" waiting in {self._spool}"
             )
         write_private(self._spool / f"{time.time_ns():020}-{os.getpid()}.json", json.dumps(turn))
 

@@ -465,9 +465,10 @@ USER_ONLY: Final = ("codex", "windsurf", "claude-desktop")
 READ_ONLY_TOOLS: Final = ("memory_profile", "memory_list_facts", "file_read", "find_tool")
 """Tools that Claude Code need not ask about."""
 NOTES: Final = {
-    "codex": "Codex skips hooks that you have not trusted: start it once and review them.",
+    "codex": "Codex skips hooks that you have not trusted: start Codex once and review the hooks.",
     "cursor": (
-        "Cursor does not accept context at a prompt: it receives the profile when a session starts."
+        "Cursor cannot receive memory with each prompt: it receives the user's profile when a"
+        " session starts."
     ),
     "claude-desktop": "Claude Desktop has no hooks: ask it to use memory.",
 }

@@ -188,7 +188,7 @@ class CallsCounted:
 
 @result
 class HourCounted(CallsCounted):
-    hour: Annotated[datetime, "start of the hour that was counted"]
+    hour: Annotated[datetime, "start of the hour that the counts cover"]
 
 
 @frozen

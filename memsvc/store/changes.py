@@ -188,7 +188,7 @@ class Changes:
                 if not self._outage:
                     details = {
                         "error": type(error).__name__,
-                        "recovery": "behind a pooler, set database.direct_url",
+                        "recovery": "if the database is behind a pooler, set database.direct_url",
                     }
                     log.warning("change notifications are not received at the moment", **details)
                 self._outage = True

@@ -262,7 +262,7 @@ def checked_dsn(value: str) -> str:
     if not value.startswith(SCHEMES):
         raise ValueError(f"the URL must begin with {SCHEMES[0]}")
     if any(not 0 < port <= PORT_MAX for _, port in _addresses(value)):
-        raise ValueError(f"the URL must name a port from 1 to {PORT_MAX}")
+        raise ValueError(f"the port in the URL must be from 1 to {PORT_MAX}")
     return value
 
 

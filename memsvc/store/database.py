@@ -75,7 +75,7 @@ class DatabaseOptions(Options):
         "",
         repr=False,
         description="URL with which the application role receives notifications of changes and jobs"
-        " (LISTEN); if `url` names a pooler, this URL must name PostgreSQL itself;"
+        " (LISTEN); if `url` points to a pooler, `direct_url` must point to PostgreSQL itself;"
         " empty: same as url",
     )
     prepared_statements: Prepared = Field(
@@ -98,7 +98,8 @@ class DatabaseOptions(Options):
     statement_timeout_ms: int = Field(
         30000,
         ge=100,
-        description="time limit of one SQL statement; a slower one is stopped and its call fails",
+        description="time limit of one SQL statement; a slower statement is stopped, and the call"
+        " that runs it fails",
     )
 
     @field_validator("url", "admin_url", "direct_url")
@@ -413,7 +414,7 @@ class Database:
             if self._pool.get_size() < self._options.pool_max:
                 raise
             raise resource_busy(
-                "the server is at capacity at the moment",
+                "all database connections of the server are in use at the moment",
                 retry_after_s=1.0,
             ) from error
         finally:

@@ -186,7 +186,7 @@ def check_path_free(row: Row | None) -> None:
     """Raise the conflict that PLACE found for a new file."""
     assert row is not None
     if row["below_a_file"]:
-        raise MemsvcError(Code.NOT_DIRECTORY, "a parent of this path is a file")
+        raise MemsvcError(Code.NOT_DIRECTORY, "a parent of this path is a file, not a directory")
     if row["is_directory"]:
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
     if row["is_file"]:

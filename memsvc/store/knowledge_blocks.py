@@ -513,7 +513,7 @@ class BlockOutcome:
     """Outcome of one use of a block, with the confidence before and after."""
 
     signal: Annotated[float, "outcome, from 0 (failed) to 1 (succeeded)"]
-    weight: Annotated[float, "weight in the confidence"]
+    weight: Annotated[float, "weight of this outcome"]
     source: Annotated[str, "what reported the outcome"]
     before: Annotated[float, "confidence before the outcome"]
     after: Annotated[float, "confidence after the outcome"]

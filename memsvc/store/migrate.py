@@ -99,8 +99,8 @@ async def downgrade(
         if lost and not even_with_loss:
             raise conflict(
                 f"migrating back to revision {revision} would lose data in: {', '.join(lost)}",
-                recovery="keep the newer schema, which also works with the previous version of"
-                " memsvc, or take a backup and run the command again with"
+                recovery="keep the newer schema, which the previous version of memsvc can also use;"
+                " to migrate back despite the loss, take a backup and run the command again with"
                 " --even-with-loss",
             )
         if revision != "base":  # the mark of the last migration no longer applies
@@ -226,7 +226,7 @@ async def _lock_owners(connection: AsyncConnection) -> str:
                     ORDER BY 1 LIMIT 5
         """)
     )
-    owners = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
+    owners = ", ".join(f"process {row.pid} of the role {row.usename}" for row in rows)
     await connection.rollback()
     return owners or "transactions that ended in the meantime"
 

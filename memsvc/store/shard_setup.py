@@ -121,8 +121,9 @@ def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> No
         and not {*policies.SHARD_TABLES} & tables <= policies.shard_tables(connection).keys()
     ):
         raise conflict(
-            f"the role {app_role} has {open_connections} open connections, which would see"
-            " only part of the tables once these are distributed over the Citus nodes",
+            f"the role {app_role} has {open_connections} open connections; after the"
+            " tables are distributed over the Citus nodes, these connections would see only part"
+            " of the tables",
             recovery="stop servers, workers and poolers, and restart them after the tables are"
             " distributed",
         )
@@ -231,6 +232,6 @@ def _run(connection: Connection, step: ShardStep) -> None:
             raise MemsvcError(
                 code,
                 f"{step.description}: the statement {statement} failed: {message}",
-                recovery="earlier steps were kept; correct the problem, or run the failed"
-                " statement as a superuser, and run the command again",
+                recovery="the earlier steps took effect; correct the problem or run the failed"
+                " statement as a superuser, then run the command again",
             ) from error

@@ -22,7 +22,7 @@ class Archive(Enum):
         "row by row if requested; never restored, because the log describes calls to"
         " another database"
     )
-    JOBS = "as names and subjects; the jobs are queued again"
+    JOBS = "as names and subjects; a restore queues the jobs again"
     DERIVED = "not at all, because it is rebuilt from the other data"
 
 
@@ -108,7 +108,7 @@ TABLES: Final[Mapping[str, TenantTable]] = {
     ),
     "restores": TenantTable(
         key="project archive",
-        archive="the list of archives restored into this database belongs to it",
+        archive="the list of restored archives belongs to this database",
     ),
     "usage": TenantTable(key="", archive=Archive.DERIVED, derived_from="files", of_project=False),
     "projects": TenantTable(key="project", archive=Archive.DERIVED, derived_from="files"),

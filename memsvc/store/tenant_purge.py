@@ -326,7 +326,10 @@ async def lock_purge(tx: Tx, purge: UUID) -> None:
         purge,
     )
     if not rows:
-        raise resource_busy("another call took over this purge", retry_after_s=2.0)
+        raise resource_busy(
+            "another call is purging the same data and has taken over from this call",
+            retry_after_s=2.0,
+        )
 
 
 async def release(tx: Tx, purge: UUID) -> None:

@@ -108,8 +108,8 @@ async def check_tenant_quota(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int)
 def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
     if bytes_max is not None and stored_bytes > bytes_max:
         raise quota_exceeded(
-            f"the {level}'s files are limited to {bytes_max} bytes, and this write would"
-            f" increase them to {stored_bytes} bytes",
+            f"the {level}'s files are limited to {bytes_max} bytes in total; with this write, the"
+            f" total would be {stored_bytes} bytes",
             recovery="delete or shorten some files",
         )
 
@@ -134,9 +134,9 @@ class Quota:
     def exceeded(self, stored_bytes: int) -> MemsvcError:
         """Return the error that tells who holds so much how to come below the quota."""
         return quota_exceeded(
-            f"the tenant is limited to {self.bytes_max} bytes and already stores"
+            f"the tenant may store at most {self.bytes_max} bytes and already stores"
             f" {stored_bytes} bytes",
-            recovery="delete or purge (tenant_purge) data, or ask the operator to raise"
+            recovery="delete data, purge data with tenant_purge, or ask the operator to raise"
             " limits.stored.tenant_bytes_max",
         )
 

@@ -111,7 +111,7 @@ class Embedding:
         async with self._database.begin(scope) as tx:
             dropped = await vectors.drop_other_models(tx, index_id, model)
         if dropped:
-            log.info("vectors that another model computed were deleted", vectors=dropped)
+            log.info("vectors of a different embedding model were deleted", vectors=dropped)
 
     async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:

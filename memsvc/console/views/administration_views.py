@@ -67,7 +67,7 @@ async def revoke_key(page: Page) -> Response:
     """Revoke a key."""
     form = await page.form()
     done = await page.call("keys_revoke", key_id=form["id"], even_last="even_last" in form)
-    return page.go("keys", done=f"The key {done['key']['label']} is revoked.")
+    return page.go("keys", done=f"The key {done['key']['label']} was revoked.")
 
 
 async def key(page: Page) -> Response:

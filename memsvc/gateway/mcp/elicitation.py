@@ -34,7 +34,7 @@ from memsvc.gateway.mcp.subscriptions import Subscriptions
 CONFIRM: Final = "confirm"
 METHOD: Final = "elicitation/create"
 _ELSEWHERE: Final = (
-    "delete it over REST or with the command line, or ask an operator to set"
+    "make the call over REST or the command line, or ask an operator to set"
     " limits.confirm_s_max to 0"
 )
 _FORM: Final = {
@@ -135,7 +135,7 @@ class Elicitation:
                 Code.NOT_ACCEPTED,
                 f"the user did not answer within {self.limits.confirm_s_max:g} s; nothing"
                 " was changed",
-                recovery="repeat the call when the user can answer; if the user never can,"
+                recovery="repeat the call when the user can answer; if no user can answer,"
                 f" {_ELSEWHERE}",
             ) from None
 

@@ -109,7 +109,7 @@ class SingleExchange:
             classify_inbound_request(message, headers=dict(headers))
             if duplicated is None
             else InboundLadderRejection(
-                code=HEADER_MISMATCH, message=f"{duplicated} header appears more than once"
+                code=HEADER_MISMATCH, message=f"the header {duplicated} must occur only once"
             )
         )
         if isinstance(verdict, InboundLadderRejection):

@@ -488,7 +488,7 @@ class SseEndpoint:
         waiting = sum(connection.pending for connection in self._open.get(caller, ()))
         if waiting >= self._options.calls_per_caller_max:
             error = _too_many(
-                f"{waiting} requests with this key are waiting for an answer, which is the limit"
+                f"the maximum number of waiting requests for this key ({waiting}) is reached"
             )
             await error_response(error, scope)(scope, receive, send)
             return
@@ -511,7 +511,7 @@ class SseEndpoint:
         if self._is_closed:
             return unavailable("this server is stopping", retry_after_s=RETRY_S)
         if self.count() >= self._options.sessions_max:
-            return _too_many("the maximum number of clients over server-sent events is reached")
+            return _too_many("the maximum number of clients on /sse is reached")
         if len(self._open.get(caller, ())) >= self._options.sessions_per_caller_max:
             return _too_many("the maximum number of open streams for this key is reached")
         return None

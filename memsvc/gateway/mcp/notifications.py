@@ -117,8 +117,8 @@ class ChangeNotifications:
                 watch.add_resource(uri, await self.resource(sender, uri))
             except MemsvcError as error:
                 log.debug(
-                    "a client gets no notifications about a resource, because it cannot"
-                    " subscribe to it",
+                    "a client cannot subscribe to a resource and gets no notifications"
+                    " about this resource",
                     code=error.code.value,
                 )
             else:
@@ -220,9 +220,9 @@ class ChangeNotifications:
         if self.stored is None or sender.session is None:
             raise invalid(
                 "subscribing to a resource needs an MCP session",
-                recovery="send the Mcp-Session-Id that initialize returned, and open a GET"
-                " stream with it, or use subscriptions/listen of protocol version"
-                " 2026-07-28",
+                recovery="send the Mcp-Session-Id header from initialize with this request, and"
+                " open a GET stream with the same header; alternatively, use"
+                " subscriptions/listen (protocol version 2026-07-28)",
             )
         return self.stored, sender.session
 

@@ -220,7 +220,7 @@ class UriTemplate:
             )
         if any(found and found[1] for found in variables[:-1]):
             raise ValueError(
-                f"a variable in the URI template {text} that stands for a path must be at the end"
+                f"only the last part of the URI template {text} may be a path variable"
             )
         last = variables[-1]
         if last is not None and last[1]:

@@ -387,8 +387,8 @@ class SessionStream:
                 resource = await self._resource_of(self._sender, uri)
             except MemsvcError as error:
                 log.debug(
-                    "a client gets no notifications about a resource, because it cannot"
-                    " subscribe to it",
+                    "a client cannot subscribe to a resource and gets no notifications"
+                    " about this resource",
                     code=error.code.value,
                 )
                 continue

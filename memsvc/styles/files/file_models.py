@@ -95,8 +95,8 @@ class Precondition:
             self.expected_version is not None or self.content_sha256 is not None
         ):
             raise invalid(
-                "the conditions contradict each other: the file must not exist, but a"
-                " version or hash of its content is expected",
+                "a file that must not exist cannot have an expected version or content_sha256;"
+                " remove one of these conditions",
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:
@@ -162,7 +162,7 @@ file_tool = partial(
 
 @result
 class FileWrite:
-    bytes_written: Annotated[int, "size of the content that was sent, in bytes"]
+    bytes_written: Annotated[int, "size of the written content, in bytes"]
     version: Annotated[
         str, "version token of the file after the call; empty if the file keeps no versions"
     ]

@@ -56,8 +56,8 @@ class FileStat:
     ] = None
     content_sha256: Annotated[
         str | None,
-        "SHA-256 of the content in hexadecimal; null for a generated file and, unless"
-        " requested, for a file that was appended to",
+        "SHA-256 of the content in hexadecimal; null for a generated file; null after an"
+        " append unless requested",
     ] = None
 
 
@@ -82,8 +82,8 @@ class ListedFile:
     ]
     updated_at: Annotated[
         datetime,
-        "time of the last write to the file or in the directory; without directory_times, a"
-        " directory has a time in the year 1",
+        "time of the last write to the file or in the directory; for a directory without"
+        " directory_times, a placeholder in the year 1",
     ]
     summary: Annotated[
         str | None,
@@ -260,9 +260,9 @@ class FileStore:
         path: FilePath,
         offset: Annotated[Integer, "first byte to read"] = 0,
         length: Annotated[Integer, "number of bytes; -1: to the end"] = -1,
-        expected_version: Annotated[Version | None, "required current version of the file"] = None,
+        expected_version: Annotated[Version | None, "fail unless the file has this version"] = None,
     ) -> FileText:
-        """Call this to read a file, or a range of its bytes."""
+        """Call this to read a file or a range of bytes."""
         if offset < 0 or length < -1:
             raise invalid_offset("offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -290,11 +290,11 @@ class FileStore:
         path: FilePath = "",
         *,
         depth: Annotated[int, Field(le=64), "levels to list; 0 for the path itself"] = 1,
-        limit: Annotated[int | None, "entries, 256 by default and 1024 at most"] = None,
+        limit: Annotated[int | None, "maximum number of entries; default 256, at most 1024"] = None,
         cursor: Annotated[FilePath, "next_cursor of the previous page"] = "",
         summaries: Annotated[
             bool,
-            "include file summaries; then at most 100 entries",
+            "include file summaries; caps limit at 100",
         ] = False,
         directory_times: Annotated[
             bool,

@@ -359,8 +359,8 @@ class FileSummaries:
         async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
-            "a tenant's daily limit of model calls is reached; one of its files will be"
-            " summarised tomorrow",
+            "the tenant's daily limit of model calls or summaries is reached; a file of this"
+            " project will be summarised tomorrow",
             project=scope.project,
         )
         return False

@@ -122,14 +122,14 @@ class FileWriter:
         *,
         content: Annotated[str, "text to write"],
         content_encoding: Annotated[str, "utf-8 or base64"] = "utf-8",
-        offset: Annotated[Integer, "first byte to overwrite, with OVERWRITE"] = 0,
+        offset: Annotated[Integer, "OVERWRITE starts at this byte"] = 0,
         mode: Annotated[
             str,
             AfterValidator(write_mode),
             "APPEND, OVERWRITE (at offset) or TRUNCATE (replace all)",
         ] = "APPEND",
-        expected_version: Annotated[Version | None, "required current version of the file"] = None,
-        content_sha256: Annotated[Sha256 | None, "required current SHA-256 of the file"] = None,
+        expected_version: Annotated[Version | None, "fail unless the file has this version"] = None,
+        content_sha256: Annotated[Sha256 | None, "fail unless the file has this SHA-256"] = None,
         create_only: Annotated[bool, "fail if the file exists"] = False,
     ) -> FileWrite:
         """Call this to save text in a file: append, overwrite or replace. Old versions are kept."""
@@ -255,7 +255,7 @@ class FileWriter:
         ] = None,
         destination_must_not_exist: Annotated[bool, "move only if to_path does not exist"] = False,
     ) -> FileMove:
-        """Rename or move a file, or a directory with everything in it. Its history moves too."""
+        """Rename or move a file, or a directory with everything in it. History moves too."""
         when = Precondition(expected_version, content_sha256)
         destination_when = Precondition(
             expected_destination_version, must_not_exist=destination_must_not_exist
@@ -263,7 +263,7 @@ class FileWriter:
         source, destination = from_path, to_path
         for path in (source, destination):
             if path == ROOT:
-                raise invalid_path("the root directory cannot be moved, and nothing can replace it")
+                raise invalid_path("the root directory cannot be moved or replaced")
             reject_kept_path(path)
         destination_when.validate()
         async with self.database.begin(scope, locks=[TREE_LOCK]) as tx:
@@ -402,7 +402,10 @@ async def _whole_content(tx: Tx, file: File | None, request: _Write) -> bytes | 
                 + old[request.offset + len(request.content) :]
             )
             if file.is_text and is_text(request.content) and not is_text(whole):
-                raise invalid_offset("the overwritten range would split a multi-byte character")
+                raise invalid_offset(
+                    "this write would overwrite only a part of a multi-byte character; change"
+                    " offset or the length of content"
+                )
             return whole
         case _:
             assert_never(request.mode)

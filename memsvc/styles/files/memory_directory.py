@@ -126,7 +126,7 @@ _PAGE_ENTRIES: Final = 1024
 
 @result
 class MemoryText:
-    text: Annotated[str, "the answer, as a sentence or as numbered lines"]
+    text: Annotated[str, "result of the command, as text"]
 
 
 Edit = tuple[str, str]
@@ -191,7 +191,7 @@ class MemoryDirectory:
 
         def required(name: str, value: Argument | None) -> Argument:
             if value is None:
-                raise invalid(f"the command {command} needs {name}")
+                raise invalid(f"the command {command} needs the argument {name}")
             return value
 
         match command:
@@ -417,7 +417,10 @@ def _other_line_ends(content: str, text: str) -> str | None:
     """Return the advice for a text that only its line ends tell from one in the file."""
     if text.replace("\r\n", "\n") not in content.replace("\r\n", "\n"):
         return None
-    return "the line endings differ: the file has \\r\n and \n; replace one line at a time"
+    return (
+        "the line endings differ between old_str and the file; replace one line at a time,"
+        " without its line ending"
+    )
 
 
 def _store_path(path: str) -> str:

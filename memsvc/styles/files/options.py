@@ -9,7 +9,8 @@ class SearchOptions(Options):
     """Options of file search."""
 
     enabled: bool = Field(
-        True, description="whether file_search is enabled; files are indexed in any case"
+        True,
+        description="whether file_search is available; files are indexed even if it is not",
     )
     limit_default: int = Field(
         20,
@@ -29,31 +30,31 @@ class SearchOptions(Options):
         100,
         ge=10,
         le=1000,
-        description="number of passages that a search scores: this many that match best by words,"
-        " and as many again that match best by meaning",
+        description="number of best matches by words that a search scores; it also scores the same"
+        " number of best matches by meaning",
     )
     reranked: int = Field(
         50,
         ge=1,
         le=1000,
-        description="number of best passages that are reordered by the reranker, if there is one",
+        description="number of best passages that the reranker reorders, if one is configured",
     )
     semantic_weight: float = Field(
         0.3,
         ge=0,
         le=1,
-        description="weight of meaning in the score of a passage, 0 to 1; the rest is the weight of"
-        " words",
+        description="weight of meaning in the score of a passage, 0 to 1; words have the remaining"
+        " weight",
     )
 
 
 class SummaryOptions(Options):
     """Options of file summaries.
 
-    Without a model, the summary is the beginning of the file."""
+    Without a model, a summary is made from the beginning of the file."""
 
     enabled: bool = Field(
-        True, description="whether to summarise files with a model, if there is one"
+        True, description="whether to summarise files with a model, if one is configured"
     )
     a_day: int = Field(
         1000,
@@ -89,15 +90,15 @@ class FilesOptions(Options):
         3,
         ge=0,
         le=10_000,
-        description="number of newest past versions of each file written by callers that are kept,"
-        " whatever their age",
+        description="for each file that callers have written: number of newest past versions to"
+        " keep, whatever their age",
     )
     versions_days: int = Field(
         7,
         ge=0,
         le=36500,
-        description="number of days for which every past version is kept after it was replaced,"
-        " even beyond versions_kept",
+        description="number of days to keep each past version after it was replaced, even if a file"
+        " then has more past versions than versions_kept",
     )
     delete_retention_days: int = Field(
         30,
@@ -122,5 +123,5 @@ class FilesOptions(Options):
     search: SearchOptions = Field(SearchOptions(), description="file search")
     summaries: SummaryOptions = Field(
         SummaryOptions(),
-        description="settings of file summaries, which are written by a model, if there is one",
+        description="settings of file summaries",
     )

@@ -63,7 +63,7 @@ DIRECTORY: Final = Resource(
     template="memsvc://{project}/directories/{+path}",
     name="directory",
     title="Directory",
-    description="Files and directories in a directory, as JSON: the first page of file_list.",
+    description="Listing of a directory as JSON: same as the first page of file_list.",
     mime_type="application/json",
 )
 
@@ -288,7 +288,7 @@ class Transfer:
             async with self.database.begin_read(scope) as tx:
                 chunk = await store.read(tx, file, low, high)
             if len(chunk) != high - low:
-                raise not_found("this version of the file is no longer kept")
+                raise not_found("this version of the file was purged during the download")
             yield chunk
 
 
@@ -356,7 +356,7 @@ GUIDE: Final = Guide(
     description="How to keep notes in files and find them again.",
     tools=("file_list", "file_read", "file_write", "file_list_versions"),
     text=package_text(__package__, "memory_directory.md"),
-    arguments={"project": "project of the files"},
+    arguments={"project": "project that contains the files"},
 )
 """The prompt that explains files as the memory of an agent."""
 
@@ -410,7 +410,7 @@ class Projects:
         needs=Permission.READ,
         toolset="files",
         base=TenantArguments,
-        project="ignored: all projects of the key are listed",
+        project="ignored: lists every project your key allows",
         logs=("after",),
         spans_projects=True,
     )

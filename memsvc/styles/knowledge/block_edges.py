@@ -123,7 +123,7 @@ class EdgeEditor:
         note: Annotated[Keywords | None, "why the blocks are related"] = None,
         if_exists: Annotated[
             IfExists,
-            "what to do if they are already connected; update sets the given relation and"
+            "what to do if the blocks are already connected; update sets the relation and"
             " its default weight",
         ] = "reinforce",
     ) -> ConnectionResult:

@@ -291,8 +291,8 @@ class BlockStore:
                 )
             if writing.use.inbox + writing.use.active >= self.index.options.blocks_max:
                 raise quota_exceeded(
-                    f"a project can have at most {self.index.options.blocks_max} knowledge"
-                    " blocks that are not archived",
+                    f"the project already has the maximum of {self.index.options.blocks_max}"
+                    " knowledge blocks; archived blocks do not count",
                     recovery="forget knowledge blocks that are no longer needed",
                 )
             tier = tier_of(tags, category)
@@ -331,8 +331,8 @@ class BlockStore:
             ids = [block_id for block_id in ids if block_id not in taken]
         if not ids:
             raise quota_exceeded(
-                "this text cannot be remembered again: it was already remembered and"
-                " archived too many times"
+                "this text was already remembered and archived too many times; to remember it"
+                " again, change its wording"
             )
         return ids[0]
 

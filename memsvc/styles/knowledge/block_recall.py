@@ -232,7 +232,7 @@ class RecallService:
         query: Annotated[
             str,
             Field(max_length=CONTENT_CHARS_MAX),
-            "the question; if empty, the most important blocks of the frame",
+            "question; if empty, the frame's most important blocks are returned",
         ],
         top_k: Annotated[
             int | None,

@@ -182,7 +182,7 @@ class BlockDetailsReader:
         "elfmem_show", title="Show a knowledge block", needs=Permission.READ, is_admin=True
     )
     async def show(
-        self, scope: Scope, block_id: Annotated[BlockId, "id of the block, which may be archived"]
+        self, scope: Scope, block_id: Annotated[BlockId, "id of the block; it may be archived"]
     ) -> BlockDetails:
         """Show one block in full: its evidence, decay, edges, conflicts and replaced blocks.
 

@@ -41,7 +41,7 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "Instant. No model.",
         "block_id, status (created or duplicate_rejected), visible, pending_consolidation,"
         " should_dream.",
-        "dream() when should_dream is true, or leave it to the background.",
+        "dream() when should_dream is true, or wait for consolidation in the background.",
         "elfmem_remember(content='The staging database is read-only.', tags=['database'],\n "
         "               cue='why does a migration fail on staging')",
         "Store knowledge for later; it is visible at once",
@@ -62,7 +62,7 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "You are not sure whether to call dream() or curate().",
         "Before every call: remember() and recall() do not need it.",
         "Instant. No model.",
-        "Counts, the clock of active hours, health, a suggestion, and token usage.",
+        "Counts, total active hours, health, a suggestion, and token usage.",
         "Follow the suggestion.",
         "elfmem_status()",
         "State of memory and what to do next",
@@ -89,11 +89,11 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
         "Archive faded blocks, keep strong ones",
     ),
     "dream": GuideEntry(
-        "Consolidate the inbox: find duplicates and contradictions, judge blocks by your"
-        " identity, connect related ones.",
+        "Consolidate the inbox: find duplicates and contradictions, rate how well blocks fit"
+        " your identity, connect related blocks.",
         "At a natural pause, when should_dream is true.",
         "To make a block visible: blocks are visible at once.",
-        "One model call for each block, if there is a model.",
+        "A model call for each block, if there is a model.",
         "Numbers of promoted and deduplicated blocks, edges, contradictions, and blocks"
         " still in the inbox.",
         "dream() again while inbox_remaining is above 0.",
@@ -152,10 +152,10 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
     ),
     "disconnect": GuideEntry(
         "Remove the edge between two blocks.",
-        "The edge is wrong, or brings up unrelated blocks.",
+        "The edge is wrong, or makes recall() return unrelated blocks.",
         "The edge is only weak: curate() prunes it.",
         "Instant. No model.",
-        "action: removed, not_found or guarded.",
+        "action: removed, not_found, or guarded (the edge has a different relation).",
         "Nothing.",
         "elfmem_disconnect(source='3f2a...', target='77b0...')",
         "Remove an edge",
@@ -172,8 +172,8 @@ ENTRIES: Final[dict[str, GuideEntry]] = {
     ),
 }
 HISTORY: Final = GuideEntry(
-    "List recent operations. This is not a tool of this memory: the server's call log lists"
-    " the calls, without content.",
+    "List recent operations. This memory has no such tool: use the server's call log, which"
+    " lists the calls without content.",
     "Something behaves unexpectedly, and you want to know which calls ran.",
     "You want to know which blocks are stored: use ls().",
     "Instant. No model.",
@@ -234,7 +234,10 @@ def _overview() -> str:
             f"  {'─' * 69}",
             *rows,
             "",
-            "Lifecycle:      remember → recall → outcome; dream at a pause; curate by itself",
+            (
+                "Lifecycle:      remember → recall → outcome; dream at a pause; curate runs"
+                " automatically"
+            ),
             (
                 "Quick start:    elfmem_remember(content='...') | elfmem_recall(query='...') |"
                 " elfmem_status()"

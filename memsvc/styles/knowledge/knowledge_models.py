@@ -51,7 +51,7 @@ Content = Annotated[str, Field(max_length=CONTENT_CHARS_MAX), AfterValidator(_no
 Keywords = Annotated[str, Field(max_length=KEYWORDS_CHARS_MAX), AfterValidator(_plain)]
 Words = Annotated[str, Field(max_length=NAME_CHARS_MAX), AfterValidator(_plain)]
 
-CUE: Final = "when to recall it, in the words that will be used then"
+CUE: Final = "when to recall the block, in the words of later queries"
 Cue = Annotated[Keywords, CUE]
 Action = Literal["created", "reinforced", "updated", "skipped"]
 Skip = Literal["constitutional", "pending_inbox", "archived", "unmatched"]
@@ -74,7 +74,7 @@ class StoreResult(KnowledgeResult):
         "always true: a block can be recalled at once",
     ]
     should_dream: Annotated[
-        bool, "whether the inbox is full; a full inbox is also consolidated in the background"
+        bool, "whether the inbox is full; the server then consolidates it in the background"
     ]
 
 
@@ -132,7 +132,7 @@ class TokenUsage:
 
 @result
 class MemoryStatus(KnowledgeResult):
-    session_active: Annotated[bool, "whether this memory was used recently"]
+    session_active: Annotated[bool, "whether a session is in progress"]
     session_hours: Annotated[
         float | None, "duration of the session in hours; null if there is no session"
     ]
@@ -144,10 +144,10 @@ class MemoryStatus(KnowledgeResult):
     archived_count: Annotated[int, "number of archived blocks, which are not recalled"]
     total_active_hours: Annotated[
         float,
-        "total hours in sessions; blocks fade by this clock, which stops between sessions",
+        "total duration of all sessions in hours; blocks fade only during sessions",
     ]
     last_consolidated: Annotated[str, "time of the last consolidation, or the word never"]
-    health: Annotated[str, "good, or attention if the inbox is full"]
+    health: Annotated[str, "attention if the inbox is full, otherwise good"]
     suggestion: Annotated[str, "recommended next action"]
     session_tokens: Annotated[TokenUsage, "token usage of this session"]
     lifetime_tokens: Annotated[TokenUsage, "token usage of all sessions together"]
@@ -238,14 +238,14 @@ class DreamResult(KnowledgeResult):
     message: Annotated[
         str | None,
         Field(exclude_if=lambda value: value is None),
-        "says that no block was waiting; omitted otherwise",
+        "note that no block was waiting; otherwise omitted",
     ] = None
     processed: Annotated[int, "number of consolidated blocks"]
     promoted: Annotated[int, "number of processed blocks that became active"]
     deduplicated: Annotated[
         int, "number of processed blocks that were archived as duplicates of an older block"
     ]
-    edges_created: Annotated[int, "number of edges created to other blocks"]
+    edges_created: Annotated[int, "number of new edges between blocks"]
     contradictions: Annotated[
         int,
         "number of contradicting pairs that were found; recall shows one block of each pair",
@@ -286,7 +286,7 @@ class Disconnection(KnowledgeResult):
     target_id: Annotated[str, "id of the other block"]
     action: Annotated[
         Literal["removed", "not_found", "guarded"],
-        "removed, not_found, or guarded if the relation was different",
+        "removed, not_found, or guarded if the relation differs from guard_relation",
     ]
     removed_relation: Annotated[str | None, "relation of the removed edge"]
     removed_weight: Annotated[float | None, "weight of the removed edge"]
@@ -348,13 +348,13 @@ class BlockDetails:
     confidence: Annotated[float, "confidence that the block is helpful: alpha / (alpha + beta)"]
     alpha: Annotated[
         float,
-        "weight of the evidence that the block is helpful: an initial value, plus weight x"
-        " signal of each outcome",
+        "evidence that the block is helpful: initial value plus the sum of weight x signal"
+        " over all outcomes",
     ]
     beta: Annotated[
         float,
-        "weight of the evidence against it: an initial value, plus weight x (1 - signal) of"
-        " each outcome",
+        "evidence that the block is unhelpful: initial value plus the sum of weight x"
+        " (1 - signal) over all outcomes",
     ]
     evidence: Annotated[float, "total weight of the outcomes recorded for the block"]
     outcomes: Annotated[
@@ -364,7 +364,7 @@ class BlockDetails:
     decay_per_h: Annotated[
         float,
         "rate lambda at which the block fades: after h active hours without use,"
-        " exp(-lambda h) of it remains",
+        " left = exp(-lambda h)",
     ]
     reinforced_h: Annotated[float, "time when the block was last used, in active hours"]
     now_h: Annotated[float, "current number of active hours, which count only during sessions"]

@@ -12,8 +12,8 @@ class KnowledgeOptions(Options):
         10,
         ge=1,
         le=10_000,
-        description="number of new blocks waiting in the inbox at which they are consolidated"
-        " (compared, judged and connected) in the background",
+        description="number of new blocks in the inbox at which background consolidation starts;"
+        " consolidation compares, judges and connects the blocks",
     )
     top_k: int = Field(
         5, ge=1, le=50, description="default maximum number of blocks that a recall returns"
@@ -22,15 +22,15 @@ class KnowledgeOptions(Options):
         "elf",
         min_length=1,
         max_length=100,
-        description="name of the agent in the text that a recall of its identity (frame=self)"
-        " returns",
+        description="name of the agent, as shown in the text that a recall with frame=self (the"
+        " agent's identity) returns",
     )
     duplicate_similarity_min: float = Field(
         0.95,
         gt=0,
         le=1,
         description="minimum similarity at which a new block counts as a duplicate of an older one;"
-        " the new block is then archived, and the older one gets its tags",
+        " the new block is then archived, and its tags are added to the older block",
     )
     near_similarity_min: float = Field(
         0.90,
@@ -50,14 +50,16 @@ class KnowledgeOptions(Options):
         0.70,
         ge=0,
         le=1,
-        description="how well a new block must fit the agent's identity (0 to 1) for that fit to"
-        " become its initial confidence; below this, the initial confidence is 0.5",
+        description="minimum fit (0 to 1) of a new block with the agent's identity at which the"
+        " fit becomes the block's initial confidence; with a lower fit, the initial confidence"
+        " is 0.5",
     )
     prior_strength: float = Field(
         2.0,
         gt=0,
         le=1000,
-        description="number of outcomes that weigh as much as a block's initial confidence",
+        description="weight of a block's initial confidence; 2 means that it counts as much as two"
+        " outcomes of weight 1",
     )
     edge_similarity_min: float = Field(
         0.50,
@@ -84,31 +86,32 @@ class KnowledgeOptions(Options):
         5,
         ge=1,
         le=1000,
-        description="maximum number of edges of a block when elfmem_connect adds one; if a block"
-        " already has this many, the new edge displaces one that was added"
-        " automatically, and if there is none, the call fails",
+        description="maximum number of edges of a block to which elfmem_connect adds an edge. If a"
+        " block already has this many edges, the new edge replaces an edge that consolidation"
+        " added; if the block has no such edge, the call fails",
     )
     session_idle_minutes: int = Field(
         30,
         ge=1,
         le=1440,
-        description="number of minutes without a call after which a session ends and the clock of"
-        " active hours stops",
+        description="number of minutes without a call after which a session ends; the time between"
+        " sessions does not count as active hours",
     )
     curate_every_hours: float = Field(
         40.0,
         gt=0,
-        description="number of hours in sessions (idle time is not counted) between two"
-        " curations, which archive faded blocks and remove weak edges",
+        description="number of active hours (hours in sessions) between two curations; a curation"
+        " archives faded blocks and removes weak edges",
     )
     archive_decayed: bool = Field(
         True,
-        description="whether curation archives faded blocks; those with the strongest connections"
-        " to other blocks are kept",
+        description="whether curation archives faded blocks; faded blocks with the strongest"
+        " connections to other blocks are kept",
     )
     judge_with_model: bool = Field(
         True,
-        description="whether the model of section `model`, if there is one, judges new blocks",
+        description="whether the model configured in section `model` judges new blocks; if false,"
+        " or without a model, rules judge them",
     )
     block_timeout_s: float = Field(
         10.0,

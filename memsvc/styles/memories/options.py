@@ -23,9 +23,9 @@ class MemoriesOptions(Options):
         30.0,
         gt=0,
         le=600,
-        description="time limit for a call that adds memories; it covers both steps of the model,"
-        " extracting facts and comparing them with existing memories. After it, the"
-        " call fails and stores nothing",
+        description="time limit for a call that adds memories. It covers both steps of the model:"
+        " extracting facts and comparing them with existing memories. When the limit is reached,"
+        " the call fails and stores nothing",
     )
     max_output_tokens: int = Field(
         4096, ge=100, description="maximum number of tokens in each answer of the model"
@@ -55,8 +55,8 @@ class MemoriesOptions(Options):
     metadata_bytes_max: int = Field(
         8192,
         ge=2,
-        description="maximum size of a memory's metadata, in bytes of JSON; a call with more is"
-        " refused",
+        description="maximum size of a memory's metadata, in bytes of JSON; a call with larger"
+        " metadata is refused",
     )
     per_user_max: int = Field(
         10_000,

@@ -122,7 +122,7 @@ class ProjectSettings:
             SearchLimit, "default maximum number of search results"
         ] = None,
     ) -> SettingsChange:
-        """Set a project's settings; omitted ones return to the server's defaults."""
+        """Set a project's settings; omitted settings return to the server's defaults."""
         settings: dict[str, Any] = {
             "memoryEnabled": memoryEnabled,
             "decayDays": decayDays,
@@ -153,14 +153,14 @@ class ProjectSettings:
         prompt: Annotated[
             str,
             Field(max_length=20_000),
-            "the prompt, in which {conversation} stands for the messages",
+            "the prompt; {conversation} is replaced by the messages",
         ],
     ) -> SettingsChange:
         """Set the prompt with which a model extracts facts from a conversation."""
         if prompt.count(CONVERSATION) != 1:
             raise invalid(
-                f"prompt must contain {CONVERSATION} exactly once, where the conversation is"
-                " to be inserted"
+                f"prompt must contain {CONVERSATION} exactly once; the conversation is inserted"
+                " at this place"
             )
         if "\x00" in prompt:
             raise invalid("prompt must not contain NUL characters")

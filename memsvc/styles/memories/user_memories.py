@@ -160,7 +160,7 @@ class UserMemories:
         query: Query,
         limit: Annotated[
             SearchLimit,
-            "maximum number of memories; 0 allows 100; default: the project's searchLimit (5)",
+            "maximum number of memories; 0 means 100; if omitted, the project's searchLimit",
         ] = None,
         agent_id: Annotated[AgentId, "only memories of this agent"] = None,
         run_id: Annotated[AgentId, "only memories of this run"] = None,
@@ -186,7 +186,7 @@ class UserMemories:
         limit: Annotated[
             int,
             Field(ge=0, le=LIST_LIMIT_MAX),
-            "maximum number of memories; 0 uses the default, 100",
+            "maximum number of memories; 0 means 100",
         ] = LIST_LIMIT,
         agent_id: Annotated[AgentId, "only memories of this agent"] = None,
         run_id: Annotated[AgentId, "only memories of this run"] = None,
@@ -224,7 +224,7 @@ class UserMemories:
             CheckedMetadata | None, "new metadata; omit to keep the current metadata"
         ] = None,
     ) -> UserMemory:
-        """Change one memory of a user. The earlier text is kept in its history."""
+        """Change one memory of a user. The memory's history keeps the earlier text."""
         check_size(metadata, self.options)
         now, user_index = self.clock.now(), index_for(user_id)
         if is_secret(memory, memory):
@@ -255,7 +255,7 @@ class UserMemories:
 
     @deletion_tool("memories_delete", title="Delete a memory")
     async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
-        """Delete one memory of a user. The text is kept in its history."""
+        """Delete one memory of a user. The memory's history keeps the text."""
         now, user_index = self.clock.now(), index_for(user_id)
         async with self.database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
             changes = [memory_writer.deleted(await _find(tx, user_index, memory_id))]

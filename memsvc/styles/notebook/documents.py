@@ -292,11 +292,11 @@ class NotebookDocuments:
     ) -> DocumentWrite:
         """Replace the text of a document of the notebook, by default of the root.
 
-        Keep what matters most in the root. The document must exist; writing [[id]] in another
-        document's text creates one. Each has exactly one parent that links to it, without cycles. A
-        document to which no link is left is removed with all below it; restore_document, with the
-        version that linked to it, brings them back. Split out only topics that are too large; keep
-        the tree shallow."""
+        Keep what matters most in the root. The document must exist; to create one, write [[id]] in
+        its parent's text. Each document has exactly one parent that links to it, without cycles.
+        Removing the link removes the document and all below it; to undo this, restore the parent's
+        earlier version with restore_document. Split out only topics that are too large; keep the
+        tree shallow."""
         document = checked_id(id_)
         self.writer.check_size(content)
         async with self.writer.begin_write(scope) as tx:
@@ -316,7 +316,7 @@ class NotebookDocuments:
     ) -> DocumentWrite:
         """Replace a text that occurs exactly once in a document of the notebook.
 
-        Links create and remove documents as in update_document."""
+        Changed links create or remove documents, as in update_document."""
         document = checked_id(id_)
         async with self.writer.begin_write(scope) as tx:
             file = await self.writer.find(tx, document, expected_version)
@@ -326,7 +326,7 @@ class NotebookDocuments:
                 raise invalid(
                     "Error: old_text: must occur exactly once in the document, but occurs"
                     f" {count} times",
-                    recovery="read the document, and include more of the surrounding text"
+                    recovery="read the document, and include more surrounding text in old_text"
                     if count
                     else "read the document to get its exact text",
                     details={"id": document, "count": count},
@@ -353,14 +353,18 @@ class NotebookDocuments:
         ] = None,
         new_id: Annotated[str | None, "new id of the document"] = None,
     ) -> DocumentWrite:
-        """Move a document, with all below it, to another parent, rename it, or both.
+        """Move a document and all documents below it to another parent, rename it, or both.
 
-        The link to it moves to the end of the new parent, or is updated. Its history stays."""
+        Moving puts the link at the end of the new parent; renaming updates it. History stays."""
         document = checked_id(id_)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
         if parent is None and (new_id is None or old_parent_content or new_parent_content):
-            raise invalid("Error: parent: is missing", recovery="pass parent, new_id or both")
+            raise invalid(
+                "Error: parent: is missing",
+                recovery="pass parent, new_id or both; old_parent_content and"
+                " new_parent_content also require parent",
+            )
         new = document if new_id is None else document_id(new_id)
         if new is None:
             raise invalid(
@@ -397,10 +401,12 @@ class NotebookDocuments:
             new_content = with_link(await _text(tx, files_by_id[new_parent]), document)
         if document in links(old_content):
             raise invalid_content(
-                "Error: old_parent_content: must not contain a link to the document"
+                "Error: old_parent_content: must not contain a link to the moved document"
             )
         if document not in links(new_content):
-            raise invalid_content("Error: new_parent_content: must contain a link to the document")
+            raise invalid_content(
+                "Error: new_parent_content: must contain a link to the moved document"
+            )
         texts = {old: old_content, new_parent: new_content}
         for one, text in texts.items():
             await _check_links(tx, text, files_by_id[one])
@@ -439,10 +445,10 @@ class NotebookDocuments:
         version: Annotated[Version, "a version from document_history"],
         expected_version: ExpectedVersion = None,
     ) -> DocumentWrite:
-        """Restore a document of the notebook to a version of document_history.
+        """Restore a document of the notebook to a version from document_history.
 
-        Removed documents to which it linked are restored with it, as they were then. To restore a
-        removed document alone, link to it again first."""
+        Also restores removed documents to which this version linked, as they were when it was
+        replaced. To restore only a removed document, first add a link to it."""
         document = checked_id(id_)
         async with self.writer.begin_write(scope, long_running=True) as tx:
             file = await self.writer.find(tx, document, expected_version)
@@ -527,7 +533,10 @@ def _split(
         text = "Succeeded\nCreated: " + ", ".join(changed.created)
     else:
         lines = "".join(f"- {name}: {size} bytes\n" for name, size in sizes.items())
-        text = f"It would be split into these documents:\n{lines}leaving this text:\n\n{left}"
+        text = (
+            f"The document would be split into these documents:\n{lines}"
+            f"This text would remain in the document:\n\n{left}"
+        )
     return DocumentSplit(
         text,
         document,
@@ -580,7 +589,7 @@ async def _check_links(tx: Tx, text: str, file: File) -> None:
     if added is not None:
         raise invalid_content(
             f"Error: content: the id in a link is limited to {IDENTIFIER_BYTES_MAX} bytes,"
-            f" but one has {len(added.encode(errors='replace'))} bytes",
+            f" but one link has an id of {len(added.encode(errors='replace'))} bytes",
             recovery="shorten the id in the link; to write brackets that are not a link, put a"
             " space inside them",
             details={"link": added[:IDENTIFIER_BYTES_MAX]},

@@ -118,8 +118,8 @@ class NotebookDocument:
 class NotebookTreeText:
     text: Annotated[
         str,
-        "tree of document ids in YAML: a document is a string or, if it has documents below"
-        " it, a key",
+        "tree of document ids in YAML: a document with documents below it is a key, any other"
+        " document a string",
     ]
     documents: Annotated[int, "number of documents"]
 
@@ -174,7 +174,7 @@ class NotebookReader:
     ) -> NotebookDocument:
         """Read a Markdown document of the notebook, by default the root.
 
-        Always read the root first. [[id]] in a text is a link to the document id below it."""
+        Always read the root first. [[id]] in a text links to the child document with this id."""
         document = checked_id(id_)
         async with self.writer.database.begin_read(scope) as tx:
             if version is not None:

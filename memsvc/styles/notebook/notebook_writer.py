@@ -108,8 +108,9 @@ class NotebookWriter:
         if path not in found:
             raise missing_document(
                 document,
-                recovery="to create the document, add [[id]] to the text of its parent; if it"
-                " was removed, use restore_document with the version that linked to it",
+                recovery="to create the document, add [[id]] to the text of its parent; to bring"
+                " back a removed document, restore its former parent with restore_document to a"
+                " version that links to the document",
             )
         if expected_version is not None and found[path].version != expected_version:
             raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})

@@ -7,7 +7,7 @@ from memsvc.styles.notebook.links import ROOT, links
 
 
 class NotebookOptions(Options):
-    """Limits of the notebook, a tree of Markdown documents that each project has."""
+    """Options of a project's notebook, which is a tree of Markdown documents."""
 
     root_template: str = Field(
         "# Notes\n", description="initial text of the root document of a new notebook"

@@ -36,7 +36,7 @@ def document_resource(database: Database) -> Resource:
         template="memsvc://{project}/documents/{id}",
         name="document",
         title="Document of the notebook",
-        description="Text of a notebook document, in Markdown; root is the main one.",
+        description="Text of a notebook document, in Markdown; root is the main document.",
         text="text",
         mime_type="text/markdown",
         listing=ResourceListing(TREE_TOOL, page),

@@ -52,7 +52,7 @@ async def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Co
         conversation = split_conversation(items, args.current_input_start, args.current_input_count)
         if not conversation.current:
             raise invalid(
-                "with this current_input_start, conversation_items contains no current input"
+                "current_input_start must be less than the number of items in conversation_items"
             )
         return conversation
     values = args.current_input

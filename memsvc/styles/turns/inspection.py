@@ -221,8 +221,8 @@ class RecallCandidate:
     parts: Annotated[dict[str, float], "components of the score, by name"]
     text: Annotated[
         str | None,
-        "text of the recall candidate in the prompt; null for forgotten items, and for"
-        " passages, whose text can change",
+        "text of the recall candidate in the prompt; null for forgotten items and for"
+        " passages (their text can change)",
     ]
     role: Annotated[str, "role of the item, such as user"]
     speaker: Annotated[str, "name of the speaker, if known"]
@@ -247,7 +247,7 @@ class ListedRecall:
         dict[str, Any] | None,
         "two numbers: confidence that recalled items are relevant, and the minimum to show them",
     ]
-    limits: Annotated[dict[str, Any], "token limits, and how much was left out because of them"]
+    limits: Annotated[dict[str, Any], "token limits, and numbers of items left out because of them"]
 
 
 @result

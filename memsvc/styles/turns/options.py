@@ -45,13 +45,13 @@ class HeuristicOptions(Options):
         1000,
         ge=0,
         le=2**31 - 1,
-        description="maximum number of model calls per day and tenant, after which the work waits"
-        " until the next day; 0: unlimited",
+        description="maximum number of model calls per day and tenant; when it is reached, the"
+        " remaining work waits until the next day; 0: unlimited",
     )
 
 
 class ShadowOptions(Options):
-    """Options of shadow mode, in which clients compare their own memory with this one."""
+    """Options of shadow mode, in which clients compare their own memory with memsvc."""
 
     enabled: bool = Field(
         False,
@@ -60,7 +60,7 @@ class ShadowOptions(Options):
 
 
 class TraceOptions(BatchWriterOptions):
-    """Options of recall traces, which show people what was recalled and why."""
+    """Options of recall traces, which show what was recalled and why."""
 
     days: int = Field(
         14,
@@ -71,7 +71,7 @@ class TraceOptions(BatchWriterOptions):
 
 
 class ProfileOptions(Options):
-    """Options of the user's profile, the first part of what a recall returns."""
+    """Options of the user's profile, which is the first part of every recalled text."""
 
     classes: tuple[ProfileClass, ...] = Field(
         PROFILE_CLASSES,
@@ -81,7 +81,7 @@ class ProfileOptions(Options):
 
 
 class TurnOptions(Options):
-    """Options of the memory of conversations: recall, retention of facts, and limits of calls."""
+    """Options of conversation memory: recall, retention of facts, and limits of calls."""
 
     recent_context_items: int = Field(
         30,
@@ -190,8 +190,8 @@ class TurnOptions(Options):
     session_lock_timeout_ms: int = Field(
         5000,
         ge=1,
-        description="how long a call waits while another call is writing to the same session; then"
-        " it fails with RESOURCE_BUSY",
+        description="how long a call waits, in milliseconds, while another call is writing to the"
+        " same session; after this time, the waiting call fails with RESOURCE_BUSY",
     )
     operation_token_ttl_s: int = Field(
         3600,
@@ -209,13 +209,14 @@ class TurnOptions(Options):
     operation_token_secret: str = Field(
         "",
         repr=False,
-        description="secret that signs operation tokens, at least 32 characters; empty: generated"
-        " and stored in the database",
+        description="secret that signs operation tokens, at least 32 characters; empty: the server"
+        " generates a secret and stores it in the database",
     )
     items_max: int = Field(
         2000,
         ge=1,
-        description="maximum number of items in one argument; a call with more is refused",
+        description="maximum number of items in one argument, such as input_items; a call with more"
+        " items is refused",
     )
     text_chars_max: int = Field(
         262_144,
@@ -237,8 +238,8 @@ class TurnOptions(Options):
     shadow: ShadowOptions = ShadowOptions()
     trace: TraceOptions = Field(
         TraceOptions(),
-        description="recall traces, which show what was recalled and why: references and scores,"
-        " without content",
+        description="recall traces, which show what was recalled and why; they contain references"
+        " and scores, but no text",
     )
 
     @field_validator("operation_token_secret")

@@ -15,7 +15,7 @@ _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[
     list[Any],
-    WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, which are stored whole"}),
+    WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, stored with all fields"}),
 ]
 # Clients of the SDK validate a result against its schema, part by part. They skip `true`; an empty
 # schema, which means the same, made them check each item and took four times as long.
@@ -34,7 +34,7 @@ CurrentInput = Annotated[
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-SESSION_TEXT: Final = "conversation id; default: the user's own"
+SESSION_TEXT: Final = "conversation id; default: one per user"
 SessionId = Annotated[
     str,
     AfterValidator(lambda value: check_identifier(value.strip() or DEFAULT_SESSION, "session_id")),
@@ -50,19 +50,23 @@ class TurnArguments(Arguments):
     """Arguments that before_turn and after_turn share."""
 
     session_id: Annotated[SessionId, Field(description=SESSION_TEXT)] = ""
-    turn_id: TurnId = Field("", description="turn id; the same in after_turn and retries")
+    turn_id: TurnId = Field("", description="turn id; reuse it in after_turn and retries")
     user_id: TurnUser = Field("", description="user id; the user's sessions share facts")
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )
-    current_input_start: Whole = Field(0, description="where the current input begins")
-    current_input_count: Whole = Field(0, description="number of current input items; 0: the rest")
+    current_input_start: Whole = Field(0, description="index where the current input begins")
+    current_input_count: Whole = Field(
+        0, description="number of current input items; 0: all remaining"
+    )
 
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
     current_input_text: str = Field("", description="current input as text")
-    base_instructions: str = Field("", description="instructions; they count as input")
+    base_instructions: str = Field(
+        "", description="your instructions; counted towards max_input_tok"
+    )
     max_input_tok: Whole = Field(
         0, description="token limit of input_items; 0 uses the default, 120000"
     )
@@ -89,8 +93,8 @@ class BeforeTurnResult:
     recall_insight_ids: Annotated[list[str], "ids of the recalled insights in input_items"]
     context_token_count: Annotated[
         int,
-        "number of tokens of input_items: o200k_base over texts, names, arguments and"
-        " outputs, plus 4 per item",
+        "tokens of input_items: texts, names, arguments and outputs counted with"
+        " o200k_base, plus 4 per item",
     ]
     explanation: Annotated[
         dict[str, Any] | None,
@@ -116,7 +120,7 @@ class AfterTurnResult:
     fact_ids: Annotated[list[str], "fact_ids of the facts that the turn stated or changed"]
     note: Annotated[str | None, "note about this call, if any"] = None
     forgotten: Annotated[
-        bool | None, "true if the turn was forgotten, so that nothing was stored"
+        bool | None, "true if nothing was stored because the turn is forgotten"
     ] = None
 
 
@@ -129,7 +133,7 @@ class MaintenanceResult:
     archived_files: Annotated[
         int, "number of files of events (messages and tool calls) that were archived"
     ]
-    archived_bytes: Annotated[int, "size of these files before they were archived, in bytes"]
+    archived_bytes: Annotated[int, "size of the archived files before archiving, in bytes"]
     expired_facts: Annotated[int, "number of expired facts that were deleted"]
     expired_items: Annotated[int, "number of items that were deleted because their retention ended"]
     insights_written: Annotated[

@@ -68,7 +68,7 @@ STANDS_OUT: Final = 0.1
 """How far above every other cosine that of the message must be that a change ends."""
 NOT_STORED_NOTE: Final = (
     "the policy of this session does not allow anything to be stored, so what the user"
-    " asked to remember was not kept"
+    " asked to remember was not stored"
 )
 REFUSED_NOTE: Final = (
     "the user asked to remember a password, key, token or card number, which is never"

@@ -114,7 +114,7 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
             return text.removesuffix(suffix), made_by
     raise MemsvcError(
         Code.INTERNAL_ERROR,
-        "the file of a whiteboard does not end with the expected line, which states who wrote it",
+        "the last line of a whiteboard's file does not state who wrote the whiteboard",
     )
 
 
@@ -271,7 +271,7 @@ class Boards:
             state = next((one for one in past or () if one.created_at <= timestamp), None)
             if state is None:
                 raise not_found(
-                    "the version of the whiteboard from that time is no longer kept",
+                    "the version of the whiteboard at the time as_of is no longer kept",
                     recovery="list the available versions with whiteboard_history",
                 )
             return _board(state, await versions.content(tx, state))

@@ -19,8 +19,8 @@ class WhiteboardOptions(Options):
         5,
         ge=0,
         le=100,
-        description="number of latest entries (messages or events) of each conversation that are"
-        " kept, in RAM only",
+        description="number of latest entries (messages or events) that are kept for each"
+        " conversation; they are kept in RAM only",
     )
     lead_in_entries: int = Field(
         3,
@@ -48,14 +48,14 @@ class WhiteboardOptions(Options):
         ge=1,
         le=20,
         description="maximum number of attempts to write an update while other calls keep changing"
-        " the whiteboard; then the update fails",
+        " the whiteboard; after the last attempt, the update fails",
     )
     conversations_kept: int = Field(
         1000,
         ge=1,
         le=1_000_000,
-        description="number of conversations whose latest entries (messages or events) are kept, in"
-        " RAM only",
+        description="number of conversations whose latest entries (messages or events) are kept;"
+        " they are kept in RAM only",
     )
     history_kept: int = Field(
         50,

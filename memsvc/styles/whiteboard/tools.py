@@ -67,7 +67,7 @@ async def _wait_reported(progress: ProgressCallback, max_s: float) -> AsyncItera
 
     async def report() -> None:
         while True:
-            progress.report(round(loop.time() - started_s, 1), max_s, "waiting for the board")
+            progress.report(round(loop.time() - started_s, 1), max_s, "waiting for the whiteboard")
             await asyncio.sleep(REPORT_INTERVAL_S)
 
     report_task = asyncio.create_task(report())
@@ -193,8 +193,8 @@ class BoardTools:
     ) -> BoardUpdate:
         """Update the whiteboard of a conversation with new messages or events.
 
-        It is a summary of one or two pages. A model rewrites it, which may take a while; without
-        one, it consists of sentences from the entries. The entries are not stored."""
+        A whiteboard is a one- or two-page summary. A model rewrites it, which may take a while;
+        without a model, rules select sentences from the entries. The entries are not stored."""
         chars = sum(len(one.content) for one in entries)
         new_entries = await run_in_thread(chars, entries_of, entries, self.options)
         async with _wait_reported(progress, self.options.deadline_s):
@@ -400,8 +400,8 @@ RESOURCE: Final = Resource(
     name="whiteboard",
     title="Whiteboard",
     description=(
-        "Whiteboard of a conversation as plain text; empty if it does not exist. The last"
-        " line says whether rules wrote it."
+        "Whiteboard of a conversation as plain text; empty if it does not exist. If rules wrote"
+        " it, the last line says so."
     ),
     text=_as_text,
     has_notifications=True,

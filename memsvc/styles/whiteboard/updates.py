@@ -247,7 +247,7 @@ class ConversationWindows:
 log = structlog.get_logger("memsvc.whiteboard")
 
 RETRY_AFTER_S: Final = 1.0
-_RECOVERY: Final = "send the same call again; its entries are kept and will be included once"
+_RECOVERY: Final = "send the same call again; its entries will not be added twice"
 
 
 class BoardUpdates:
@@ -296,7 +296,7 @@ class BoardUpdates:
                         raise batch.error
             completed = True
         except TimeoutError:
-            raise _unavailable("the board is still being written") from None
+            raise _unavailable("the whiteboard is still being written") from None
         finally:
             conversation.release(batches, completed=completed)
 
@@ -401,7 +401,9 @@ class BoardUpdates:
             async with asyncio.timeout(self._options.deadline_s):
                 return await self._writer(scope, board, recent, share.entries)
         except TimeoutError as error:
-            raise _unavailable("the model was too slow") from error
+            raise _unavailable(
+                "the model did not write the whiteboard within the time limit"
+            ) from error
 
 
 def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
@@ -412,7 +414,7 @@ def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
     """
     if error.code is Code.QUOTA_EXCEEDED:
         return error
-    message = f"the board could not be updated: {error.message}"
+    message = f"the whiteboard could not be updated: {error.message}"
     if isinstance(error, ModelRefusalError):
         return ModelRefusalError(
             Code.UNAVAILABLE,
@@ -424,7 +426,7 @@ def _caller_error(error: MemsvcError, given_up: int) -> MemsvcError:
         return unavailable(
             f"{message}; {given_up} {'entry was' if given_up == 1 else 'entries were'} dropped",
             recovery=f"the model failed {FAILURES_MAX} times to write a whiteboard from these"
-            " entries; send their important parts again in other words",
+            " entries; reword the important parts of these entries and send them again",
             retry_after_s=RETRY_AFTER_S,
             details={"entries_given_up": given_up},
         )

@@ -175,7 +175,9 @@ class FactCorrection:
                 found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
                 entries = [item.entry for item in found.get(turn, ())]
                 if not entries:
-                    raise not_found("the turn does not exist, or was forgotten")
+                    raise not_found(
+                        "this session has no turn with this turn_id; it may have been forgotten"
+                    )
             else:
                 fact = await _find(tx, list(indexes), owner.session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
@@ -201,7 +203,9 @@ class FactCorrection:
         ]
         if not all(policy.store for policy in policies):
             raise MemsvcError(
-                Code.CONFLICT, "the policy of this session does not allow anything to be stored"
+                Code.CONFLICT,
+                "the policy of this session, or of the session of the fact, does not allow"
+                " anything to be stored",
             )
         return policies[-1]
 
@@ -214,7 +218,7 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
         if fact.statement.record_id == record_id:
             return fact
     raise not_found(
-        "no fact has this record_id, or it was forgotten",
+        "there is no fact with this record_id; it may have been forgotten",
         recovery="get the record_id of each value from memory_list_facts",
     )
 

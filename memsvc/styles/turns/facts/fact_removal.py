@@ -479,8 +479,8 @@ class FactRemoval:
 
 def _no_forget() -> MemsvcError:
     return not_found(
-        "the deletion with this forget_id cannot be undone: it belongs to another user, was"
-        " already undone or made final, or is past the time within which it can be undone",
+        "the deletion with this forget_id cannot be undone: it does not exist, belongs to another"
+        " user, was already undone or made final, or its undo_until has passed",
         recovery="pass a forget_id that memory_forget returned for this user_id, before its"
         " undo_until",
     )

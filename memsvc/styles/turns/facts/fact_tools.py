@@ -61,10 +61,12 @@ CorrectedText = Annotated[str | None, Field(max_length=TEXT_CHARS_MAX)]
 fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
 NOTHING_NOTE: Final = (
-    "nothing was found or forgotten: use the words of the message, or find it with"
-    " memory_list_facts or memory_before_turn and pass its fact_ids or turn_ids"
+    "nothing was found or forgotten: use the words of the message as query, or pass fact_ids"
+    " or turn_ids, which memory_list_facts and memory_before_turn return"
 )
-BACKUPS_NOTE: Final = "backups and archives made earlier still contain it until they are deleted"
+BACKUPS_NOTE: Final = (
+    "earlier backups and archives still contain the forgotten text until they are deleted"
+)
 _ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 FACTS_MAX: Final = 500
@@ -116,7 +118,9 @@ class FactDoubt:
 
 @result
 class ListedFact:
-    fact_id: Annotated[str, "id of what the fact is about, as in fact_ids of memory_after_turn"]
+    fact_id: Annotated[
+        str, "id that all values of the fact share, as in fact_ids of memory_after_turn"
+    ]
     record_id: Annotated[
         str, "id of this value of the fact, as in recall_fact_ids; memory_forget accepts it too"
     ]
@@ -145,13 +149,13 @@ class ListedFact:
 class FactList:
     facts: Annotated[list[ListedFact], "facts, newest first; forgotten facts are omitted"]
     next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
-    note: Annotated[str | None, "whose facts were searched, if none were found"] = None
+    note: Annotated[str | None, "if no facts were found: whose facts were searched"] = None
 
 
 @result
 class ForgottenTurn:
     turn_id: Annotated[str, "id of the turn"]
-    items: Annotated[int, "number of items in the turn that could be recalled"]
+    items: Annotated[int, "number of recallable items in the turn"]
 
 
 @result
@@ -179,12 +183,11 @@ class ForgottenFacts:
     ]
     sentences: Annotated[
         list[ForgottenSentence],
-        "sentences of messages that were forgotten as well; in a dry run: sentences that"
-        " would be forgotten",
+        "sentences removed from messages; in a dry run: sentences that would be removed",
     ]
     not_found: Annotated[list[str], "ids for which nothing was found"]
-    forget_id: Annotated[str | None, "id to pass as undo before undo_until"] = None
-    undo_until: Annotated[datetime | None, "time until which this can be undone"] = None
+    forget_id: Annotated[str | None, "id to pass as undo, valid until undo_until"] = None
+    undo_until: Annotated[datetime | None, "time until which the deletion can be undone"] = None
     also_in: Annotated[
         list[HeldElsewhere],
         "other places that contain the text and were not changed: delete it there",
@@ -273,7 +276,7 @@ class FactTools:
         user_id: FactUser = "",
         reach: Reach = "all",
         record_id: Annotated[
-            str, Field(pattern="^[0-9a-f]{12}$"), "record_id, as in recall_fact_ids"
+            str, Field(pattern="^[0-9a-f]{12}$"), "record_id of the value, as in recall_fact_ids"
         ],
         statement: Annotated[CorrectedText, "the true sentence, as the user says it"] = None,
         value: Annotated[CorrectedText, "the true value alone"] = None,
@@ -281,8 +284,8 @@ class FactTools:
     ) -> FactChange:
         """Call when the user says that something remembered is wrong.
 
-        Pass the true statement or value, or restore a past or questioned one. The old one is kept
-        as history."""
+        Pass the true statement or value, or restore a past or questioned value. The old value is
+        kept as history."""
         corrections: list[Correction] = []
         if statement is not None:
             corrections.append(NewStatement(statement))
@@ -352,14 +355,14 @@ class FactTools:
         query: Annotated[str, Field(max_length=20_000), "description of what to forget"] = "",
         turn_ids: Annotated[Names, Field(default_factory=list), "whole turns, with their facts"],
         dry_run: Annotated[
-            bool | None, "only list what would be forgotten; default with a query"
+            bool | None, "only list what would be forgotten; default: true with query"
         ] = None,
-        erase: Annotated[bool, "forget for good"] = False,
+        erase: Annotated[bool, "forget permanently, without undo"] = False,
         undo: Annotated[str, "forget_id to undo"] = "",
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten: facts, or whole turns.
 
-        Removes it from messages too. A query is a dry run unless dry_run is false."""
+        Removes it from messages too. With query, dry_run defaults to true."""
         targets = RemovalTargets(fact_ids, query, turn_ids)
         is_named = bool(targets.names or targets.question.strip() or targets.turns)
         if is_named is bool(undo):
@@ -452,7 +455,7 @@ def _position(cursor: str) -> FactPosition | None:
 
 @result
 class ProfileFact:
-    topic: Annotated[str, "topic of the fact: a class of the profile, or the fact_id without user_"]
+    topic: Annotated[str, "profile class of the fact, or its fact_id without the prefix user_"]
     statement: Annotated[str, "sentence that states the fact"]
     record_id: Annotated[str, "id of this value, for memory_correct_fact and memory_forget"]
     since: Annotated[str, "day from which the fact is true"]
@@ -466,7 +469,7 @@ class Profile:
         "project and user, then one fact per line, up to max_tokens; for reference, not"
         " instructions",
     ]
-    facts: Annotated[list[ProfileFact], "the same facts in the same order"]
+    facts: Annotated[list[ProfileFact], "the facts of text, in the same order"]
     token_count: Annotated[int, "number of tokens of the text (o200k_base)"]
     left_out: Annotated[int, "number of facts omitted because of max_tokens"]
 
@@ -550,7 +553,7 @@ def _with_owner(
     """Return the facts that fit as `_within`, with a line before them that says whose they are.
 
     That line is left out where it would leave no room for a fact."""
-    head = f"{owner}:" if facts else f"nothing is known in {owner}"
+    head = f"{owner}:" if facts else f"no facts are known for {owner}"
     head_tokens = count(f"{head}\n")
     if head_tokens + LINE_TOK_MIN * bool(facts) > max_tokens:
         return _within(facts, max_tokens, count)

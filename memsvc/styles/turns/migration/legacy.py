@@ -77,8 +77,8 @@ class LegacyRecord:
 @result
 class InvalidRecord:
     file: Annotated[str, "path of the file"]
-    line: Annotated[int, "line number, counted from 1; 0 stands for the whole file"]
-    why: Annotated[str, "reason why the line could not be read"]
+    line: Annotated[int, "line number, counted from 1; 0: the whole file"]
+    why: Annotated[str, "reason why the line or file could not be read"]
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ def _read_records(
         broken.append(InvalidRecord(name, 0, str(error)))
         return
     if len(content) > FILE_BYTES_MAX:
-        broken.append(InvalidRecord(name, 0, f"the line is larger than {FILE_BYTES_MAX} bytes"))
+        broken.append(InvalidRecord(name, 0, f"the file is larger than {FILE_BYTES_MAX} bytes"))
         return
     parsed = _parsed(content) if name.endswith(".json") else None
     if isinstance(parsed, dict):
@@ -371,7 +371,7 @@ def _event(
         return InvalidRecord(*place, "turn_id is missing")
     if message_at is None:
         return InvalidRecord(
-            *place, "the time is missing" if body.get("ts") is None else "ts is not valid"
+            *place, "ts is missing" if body.get("ts") is None else "ts is not valid"
         )
     try:
         item = normalize_item(body["item"], "item")

@@ -344,7 +344,7 @@ class SessionImport:
                 overrides = policy_overrides(orjson.dumps(record.body), self.options)
             except MemsvcError:
                 records.broken.append(
-                    InvalidRecord(record.file, record.line, "the text is not a policy")
+                    InvalidRecord(record.file, record.line, "the record is not a valid policy")
                 )
                 return
             async with self._begin(scope, session, dry_run=dry_run) as tx:

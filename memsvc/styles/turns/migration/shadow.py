@@ -71,8 +71,8 @@ class ShadowResult:
     facts: Annotated[FactComparison, "comparison of the recalled facts, by fact_id"]
     tokens_there: Annotated[
         int | None,
-        "number of tokens in the input of your own memory: own_token_count if given, or"
-        " else counted by this server",
+        "number of tokens in own_input_items: own_token_count if given, otherwise counted by"
+        " memsvc",
     ]
     tokens_here: Annotated[int, "number of tokens in the input that memsvc would prepare"]
     tokens_agree: Annotated[
@@ -237,7 +237,7 @@ class ShadowReport:
         float | None, "share of facts that both memories recalled with the same value"
     ]
     tokens_agreement: Annotated[
-        float | None, "share of turns whose two token counts agree, among turns with both counts"
+        float | None, "among turns with both token counts, the share whose counts agree"
     ]
     files_agreement: Annotated[
         float | None, "share of the compared files that are equal in both memories"
@@ -263,8 +263,8 @@ class ShadowTools:
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
         """Compare your own memory with memory_before_turn, in shadow mode.
 
-        Takes the same arguments and your own results; returns the differences. Fact values are not
-        stored."""
+        Takes that tool's arguments and your own results; returns the differences. Fact values are
+        not stored."""
         client_items = await items_of(args.own_input_items, "own_input_items", self.options)
         prepared = await self.memory.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
@@ -302,7 +302,7 @@ class ShadowTools:
 
     @turn_tool("memory_shadow_report", title="Report on memory comparisons", needs=Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
-        """Report how often your own memory and this one agreed in shadow mode, in all sessions."""
+        """Report how often your own memory and memsvc agreed in shadow mode, in all sessions."""
         return await report(self.database, scope, await self.rebuilding.sessions(scope))
 
 

@@ -244,7 +244,7 @@ def _duplicate_reason(
     if statement.key == STATEMENT_KEY and words in quoted.get(
         (evidence.session, evidence.turn), ""
     ):
-        return "the message that states it is quoted"
+        return "the message that states the fact is quoted"
     return ""
 
 

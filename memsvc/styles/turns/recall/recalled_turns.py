@@ -385,7 +385,7 @@ class TurnSelection:
         if self._remaining <= 0:
             return OVER_THE_BUDGET
         if not self._distinct.add_if_new(item.text.casefold().split()):
-            return "nearly the same as an earlier item"
+            return "nearly the same as an item with a higher rank"
         return ""
 
     def answers(
@@ -423,7 +423,7 @@ class TurnSelection:
         """Return why an item is not shown, "" where it may be."""
         is_own = item.session == self._request.session
         if is_own and turn_of(item.ref) == self._request.turn:
-            return "stored by this turn itself"
+            return "belongs to the current turn"
         if not item.text.strip():
             return "no text"
         is_short = len(item.text) <= GREETING_CHARS_MAX
