@@ -360,11 +360,8 @@ class NotebookDocuments:
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
         if parent is None and (new_id is None or old_parent_content or new_parent_content):
-            raise invalid(
-                "Error: parent: is missing",
-                recovery="pass parent, new_id or both; old_parent_content and"
-                " new_parent_content also require parent",
-            )
+            recovery = "pass parent, or new_id without the contents of parents"
+            raise invalid("Error: parent: is missing", recovery=recovery)
         new = document if new_id is None else document_id(new_id)
         if new is None:
             raise invalid(
@@ -404,9 +401,7 @@ class NotebookDocuments:
                 "Error: old_parent_content: must not contain a link to the moved document"
             )
         if document not in links(new_content):
-            raise invalid_content(
-                "Error: new_parent_content: must contain a link to the moved document"
-            )
+            raise invalid_content("Error: new_parent_content: must link to the moved document")
         texts = {old: old_content, new_parent: new_content}
         for one, text in texts.items():
             await _check_links(tx, text, files_by_id[one])
@@ -533,10 +528,7 @@ def _split(
         text = "Succeeded\nCreated: " + ", ".join(changed.created)
     else:
         lines = "".join(f"- {name}: {size} bytes\n" for name, size in sizes.items())
-        text = (
-            f"The document would be split into these documents:\n{lines}"
-            f"This text would remain in the document:\n\n{left}"
-        )
+        text = f"The document would be split into:\n{lines}This text would remain:\n\n{left}"
     return DocumentSplit(
         text,
         document,

@@ -118,9 +118,7 @@ class FactDoubt:
 
 @result
 class ListedFact:
-    fact_id: Annotated[
-        str, "id that all values of the fact share, as in fact_ids of memory_after_turn"
-    ]
+    fact_id: Annotated[str, "id that all values of a fact share, as in memory_after_turn"]
     record_id: Annotated[
         str, "id of this value of the fact, as in recall_fact_ids; memory_forget accepts it too"
     ]
