@@ -80,7 +80,7 @@ async def test_one_command_tries_sets_and_embeds_and_a_second_one_changes_nothin
     async with provider() as endpoint:
         use = ("embeddings", "use", f"{endpoint.url}/v1", "--model", "m", "--key-env", "A_KEY")
         told = await folder.done(*use)
-        assert f"openai/m returned {DIMENSIONS} dimensions" in told
+        assert f"openai/m returned a vector with {DIMENSIONS} dimensions" in told
         assert "embedded 3 texts" in told, told
         assert set(endpoint.keys) == {"Bearer sesame"}
         assert sum("Oshima" in text for text in endpoint.texts) == 1
@@ -194,7 +194,7 @@ async def test_a_folder_is_used_from_wherever_the_command_runs_and_can_follow_an
     wrong = await folder.refused("embeddings", "use", str(model), "--dimensions", "4")
     assert "3 dimensions, but embeddings.dimensions is 4" in wrong
     told = await folder.done("embeddings", "use", str(model))
-    assert "returned 3 dimensions" in told
+    assert "returned a vector with 3 dimensions" in told
     assert "embedded 1 texts" in told
     assert await vector_count(admin) == 1  # those of the endpoint went
     assert str(model.absolute()) in folder.file.read_text()

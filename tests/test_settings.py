@@ -186,7 +186,7 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
         ("auth: {zzz: 1}", "auth.zzz: unknown setting; the settings in auth are "),
         ("database: {admin_url: 'postgresql://x'}", "database.admin_url is set, database.url must"),
         ("database: {url: 'mysql://x'}", "database.url: the URL must begin with postgresql://"),
-        ("database: {url: 'postgresql://h:99999/x'}", "must name a port"),
+        ("database: {url: 'postgresql://h:99999/x'}", "the port in the URL must be from 1 to"),
         ("embeddings: {provider: openai}", "provider openai at api.openai.com needs api_key"),
         (
             "settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}",

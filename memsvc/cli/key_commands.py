@@ -74,13 +74,9 @@ def create_key(
     expires_at = None if expires_days is None else now + timedelta(days=expires_days)
     if place.server:
         if tenant is not None:
-            recovery = (
-                "omit --tenant, or pass --data-dir or --config to create the key without the server"
-            )
             raise invalid(
-                "--tenant is not allowed here: a server only creates keys for the tenant of"
-                " MEMSVC_API_KEY",
-                recovery=recovery,
+                "a server creates keys only for the tenant of MEMSVC_API_KEY: omit --tenant",
+                recovery="to create the key without the server, pass --data-dir or --config",
             )
         options: dict[str, Any] = {
             "permissions": permission,

@@ -291,7 +291,7 @@ def test_passwords_of_another_cluster_are_explained_and_the_server_does_not_stay
     file = data_dir / "postgres-passwords.json"
     file.write_text(json.dumps(dict.fromkeys(json.loads(file.read_text()), "wrong")))
 
-    with pytest.raises(EmbeddedPostgresError, match="delete the file and start again"):
+    with pytest.raises(EmbeddedPostgresError, match="delete the passwords file and start again"):
         embedded.start()
     assert not answers(urls.app_url)
 

@@ -155,7 +155,7 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     assert "Copy the key now" in rotated.text
     assert (await visit.send("update-key", id=key, label="x", expires_at="once")).status_code == 400
     done = await visit.send("revoke-key", id=key)
-    assert note(done.headers["location"]) == "The key changed is revoked."
+    assert note(done.headers["location"]) == "The key changed was revoked."
     async with service.http(None) as http:
         assert (await http.post("/console/sign-in", data={"key": text})).status_code == 403
     assert (await visit.get("key", id="00000000-0000-4000-8000-000000000000")).status_code == 404

@@ -61,7 +61,7 @@ def test_item_with_unreadable_time_is_refused_by_the_name_of_the_field(
     with pytest.raises(MemsvcError) as refused:
         normalize_item({"role": "user", "content": "hi"} | of_item(given), "input_items[3]")
     assert refused.value.code is Code.INVALID_ARGUMENT
-    assert f"input_items[3].{field} must be a time" in refused.value.message
+    assert f"input_items[3].{field} must be an RFC 3339 time" in refused.value.message
 
 
 @pytest.mark.parametrize("field", ["timestamp", "created_at", "create_time"])

@@ -117,7 +117,7 @@ async def goes_on_elsewhere(folder: Path, data: Path) -> None:
     before = everything_in(folder)
     for command in ("archive", "backup"):
         message = await refused(Code.CONFLICT, "db", command, folder, "--data-dir", data)
-        assert "from before it was restored" in message
+        assert "that were taken before it was restored" in message
     assert everything_in(folder) == before
     own_log = folder.with_name("own")
     await memsvc("db", "archive", own_log, "--data-dir", data)

@@ -209,7 +209,11 @@ def test_doctor_calls_the_server_as_each_installed_host_does(
 ) -> None:
     found = doctor()
     assert all(one["ok"] for one in found.values()), found
-    called = [one for one in found.values() if "a test call, made as the host" in one["found"]]
+    called = [
+        one
+        for one in found.values()
+        if "a test call with the host's configuration took" in one["found"]
+    ]
     assert len(called) == len(HOSTS)
     assert found["waiting turns"]["found"] == "none"
     assert "database" not in found

@@ -275,7 +275,7 @@ def test_time_that_cannot_be_read_is_refused_with_the_forms_of_a_time(
     refused = memsvc("calls", option, time)
     assert refused.returncode == 1
     assert refused.stderr.startswith(
-        f"Error: {option[2:]} must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z, or"
+        f"Error: {option[2:]} must be an RFC 3339 time, such as 2026-01-31T12:00:00Z, or"
     )
     assert memsvc("calls", option, "2026-01-31T12:00:00Z").returncode == 0
 

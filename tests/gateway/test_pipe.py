@@ -133,9 +133,12 @@ async def test_a_pipeline_is_given_as_an_object_as_text_or_by_its_fields(
         ({"spec": '{"steps": NaN}'}, "spec is not valid JSON, at line 1 column 11"),
         ({"spec": '"\\ud800"'}, "spec is not valid JSON, at line 1 column 8"),
         ({"spec": "[]"}, "spec must be an object"),
-        ({"spec": '{"vars": {"n": 99999999999999999999}}'}, "the pipeline must be plain JSON"),
+        (
+            {"spec": '{"vars": {"n": 99999999999999999999}}'},
+            "the pipeline must be plain JSON: Unicode text, 64-bit integers, at most 254 nested levels",
+        ),
         ({"spec": "[" * 65 + "]" * 65}, "the request body nests deeper than 64 levels"),
-        ({"spec": {"steps": []}, "steps": []}, "pass either spec or its fields, not both: steps"),
+        ({"spec": {"steps": []}, "steps": []}, "pass either spec or steps, not both"),
         ({"steps": [{"id": "a", "tool": "mcp_pipe"}]}, "mcp_pipe cannot invoke itself"),
         ({"steps": [echo("a")] * 2}, "duplicate step id: a"),
     ],
@@ -226,7 +229,7 @@ async def test_a_pipeline_may_go_on_after_a_failure_and_is_none_the_better_for_i
 async def test_a_failure_after_a_write_is_not_worth_sending_it_all_again(pipe: Pipe) -> None:
     body = await pipe.fails({"id": "a", "tool": "write"}, {"id": "b", "tool": "refuse"})
     assert (body["code"], body["retryable"]) == ("RESOURCE_BUSY", False)
-    assert "already run" in body["recovery"]
+    assert "already have taken effect" in body["recovery"]
 
 
 async def test_a_reference_to_nothing_fails_its_step_alone(pipe: Pipe) -> None:
@@ -547,7 +550,7 @@ async def test_what_the_steps_answer_together_is_bounded(piping: Piping) -> None
     alone = await piping(result_bytes_max=10_000)(
         echo("a", "x" * 3000), **{"return": ["${last.text}"] * 3}
     )
-    assert alone["result"]["error"].startswith("omitted")
+    assert alone["result"]["error"].startswith("the result is omitted")
 
 
 async def test_a_pipeline_of_pipelines_does_not_grow_by_what_each_returns(piping: Piping) -> None:

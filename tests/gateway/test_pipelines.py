@@ -94,11 +94,11 @@ def within(levels: int, kind: str) -> dict[str, Any]:
         ({"steps": [step(pipe=[1])]}, "spec.steps.0.pipe must be an object"),
         (
             {"steps": [step(tool="t", secret="x")]},
-            "spec.steps.0 must not have members other than id, args, tool, pipe, parallel",
+            "spec.steps.0 can have only the members id, args, tool, pipe, parallel",
         ),
         (
             {"steps": [step()], "secret": 1},
-            "spec must not have members other than vars, steps, return, continue_on_error",
+            "spec can have only the members vars, steps, return, continue_on_error",
         ),
     ],
 )

@@ -98,7 +98,7 @@ async def test_a_body_that_is_no_json_is_told_where(service: Service) -> None:
 async def test_an_id_that_is_none_is_told_what_one_looks_like(service: Service) -> None:
     async with service.http() as http:
         body = await rest(http, "keys_revoke", {"key_id": "nonsense"})
-    assert body["message"].startswith("key_id is not an id such as ")
+    assert body["message"].startswith("key_id must be an id such as ")
     assert "nonsense" not in str(body)
 
 

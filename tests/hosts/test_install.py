@@ -292,7 +292,7 @@ def test_remove_leaves_no_folder_and_no_waiting_prompt(home: Path) -> None:
     files.spool({"project": "default", "turn_id": "t", "input_items": []})
     files.keep_session("s", {"turns": 1, "pending": {"turn_id": "u", "project": "p"}, "seen": []})
     said = install("claude-code", "--scope", "project", "--remove", "--url", "http://127.0.0.1:9")
-    assert "of the turns that were waiting to be sent, 0 were stored and 2 deleted" in said
+    assert "0 turns that were waiting to be sent were stored, and 2 were deleted" in said
     assert set(home.rglob("*")) <= before | {home / ".config", home / ".config/memsvc"}
 
 

@@ -247,7 +247,7 @@ class ConversationWindows:
 log = structlog.get_logger("memsvc.whiteboard")
 
 RETRY_AFTER_S: Final = 1.0
-_RECOVERY: Final = "send the same call again; its entries will not be added twice"
+_RECOVERY: Final = "the entries are kept; send the same call again to include them"
 
 
 class BoardUpdates:

@@ -458,7 +458,7 @@ async def test_what_a_command_needs_is_asked_for(
     whole |= {"old_path": "/memories/a", "new_path": "/memories/b"}
     del whole[missing]
     assert await memory.refuses("INVALID_ARGUMENT", command, **whole) == (
-        f"the command {command} needs {missing}"
+        f"the command {command} needs the argument {missing}"
     )
 
 

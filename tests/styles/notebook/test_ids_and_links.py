@@ -131,7 +131,7 @@ async def test_link_that_is_too_long_is_an_error_and_nothing_is_removed(
     ):
         message, details = await notebook.refused("INVALID_CONTENT", tool, **arguments)
         assert message == (
-            "Error: content: the id in a link is limited to 128 bytes, but one has"
+            "Error: content: the id in a link is limited to 128 bytes, but one link has an id of"
             f" {len(name.encode())} bytes"
         )
         assert details == {"link": name[:128]}

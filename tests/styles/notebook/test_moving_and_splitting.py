@@ -202,11 +202,11 @@ async def test_a_move_that_would_leave_no_tree_changes_nothing(planted: Notebook
     for contents, message in (
         (
             {"old_parent_content": "[[a1]]"},
-            "Error: old_parent_content: must not contain a link to the document",
+            "Error: old_parent_content: must not contain a link to the moved document",
         ),
         (
             {"new_parent_content": "none"},
-            "Error: new_parent_content: must contain a link to the document",
+            "Error: new_parent_content: must link to the moved document",
         ),
     ):
         told = await planted.refused(
@@ -285,7 +285,7 @@ async def test_a_document_is_cut_at_its_headings_when_asked_and_nothing_is_lost(
     assert await notebook.text("plan") == LONG
     content = "# Plan\nIntro with [[kept]].\n\n- [[Tasks]]\n- [[Notes]]\n- [[Tasks 2]]\n"
     assert suggested["content"] == content
-    assert suggested["text"].startswith("It would be split into these documents:\n- Tasks: ")
+    assert suggested["text"].startswith("The document would be split into:\n- Tasks: ")
     done = await notebook("split_document", id="plan", apply=True)
     assert (done["applied"], done["created"]) == (True, ["Tasks", "Notes", "Tasks 2"])
     assert done["text"] == "Succeeded\nCreated: Tasks, Notes, Tasks 2"

@@ -459,7 +459,7 @@ async def test_a_policy_comes_along_and_governs_the_facts(door: Door, clock: Fak
     bad = await bring(
         door, {"meta/policy.json": '{"tiers": {"L1": 7}}'} | legacy_events(), session="s2"
     )
-    assert [one["why"] for one in bad["broken"]] == ["the text is not a policy"]
+    assert [one["why"] for one in bad["broken"]] == ["the record is not a valid policy"]
 
 
 async def test_nothing_is_imported_into_a_session_that_is_to_keep_nothing(door: Door) -> None:

@@ -67,7 +67,7 @@ def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
         others = {sentence for other in kinds - {place} for sentence in told[other].split(". ")}
         own = [sentence for sentence in told[place].split(". ") if sentence not in others]
         assert sum(len(sentence.split()) for sentence in own) >= 25, place
-    assert "Here are those of 2026/01/05." in told["/events/raw/2026/01/05"]
+    assert "This directory covers 2026/01/05." in told["/events/raw/2026/01/05"]
 
 
 def test_an_abstract_names_some_files_and_counts_the_others() -> None:

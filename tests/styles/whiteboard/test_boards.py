@@ -222,7 +222,7 @@ async def test_only_so_many_versions_are_kept_however_old_they_are(
     gone = await board.refuses(
         "NOT_FOUND", "whiteboard_get", **WHO, as_of=(begun + timedelta(days=1)).isoformat()
     )
-    assert "the version of the whiteboard from that time is no longer kept" in gone["message"]
+    assert "the version of the whiteboard at the time as_of is no longer kept" in gone["message"]
 
 
 async def test_a_deleted_board_is_in_no_table_any_more(
