@@ -196,7 +196,7 @@ async def _timeout_check(database: Database) -> CheckResult:
 
 def _pooler(database: Database) -> CheckResult:
     messages = {
-        Pooler.NONE: "none in use",
+        Pooler.NONE: "no connection pooler is in use",
         Pooler.SUPPORTS_PREPARED: (
             "the database is behind a connection pooler that supports prepared statements"
         ),
@@ -291,7 +291,7 @@ async def _log(database: Database) -> CheckResult:
         if row["at"] is None
         else f"PostgreSQL last archived a log segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
     )
-    message = f"{until}; it cannot archive the next log segment" if row["failing"] else until
+    message = f"{until}; archiving the next log segment fails" if row["failing"] else until
     return CheckResult(
         "log archive",
         not row["failing"],

@@ -487,8 +487,9 @@ setting comes from the first of these sources that has it:
 2. the environment: `{PREFIX}` followed by the setting's path in capitals, with two underscores between the parts, such
    as `{PREFIX}AUTH__MODE` for `auth.mode`. A list is written as JSON or as words separated by commas.
    {_SHORT};
-3. the YAML file named by `--config FILE` or `{PREFIX}CONFIG`. If neither names a file: `memsvc.yaml` in the data
-   folder, to which `memsvc embeddings use` writes, then the shipped `config/memsvc.yaml`, which contains the defaults;
+3. the YAML file named by `--config FILE` or `{PREFIX}CONFIG`. If neither names a file, two files are read:
+   `memsvc.yaml` in the data folder, then the shipped `config/memsvc.yaml`, which contains the defaults. Commands such
+   as `memsvc embeddings use` write to the first of them;
 4. the default.
 
 If a name is unknown or a value is not allowed, memsvc does not start: it exits with code 2 and prints one line per

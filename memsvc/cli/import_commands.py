@@ -97,8 +97,8 @@ def find_sessions(root: Path) -> list[SessionDirectory]:
     if not root.is_dir():
         what = "is a file" if root.exists() else "does not exist"
         raise invalid(
-            f"{root} {what}; name the folder that a client-side SDK wrote and that contains the"
-            " subfolder memory/, or the folder of one session",
+            f"{root} {what}; pass a folder that a client-side SDK wrote: the one that contains"
+            " the subfolder memory/, or the folder of a single session",
             recovery="to restore an archive written by `memsvc export`, use `memsvc restore"
             " FILE`; exports of mem0 and server-memory cannot be imported, but `memsvc"
             " audit FILE` reads them",

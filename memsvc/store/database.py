@@ -395,8 +395,8 @@ class Database:
                 raise
             if is_ending and translated_error.code is Code.UNAVAILABLE:
                 raise InDoubtError(
-                    "the connection to the database was lost while the changes of this call"
-                    " were being committed"
+                    "the connection to the database was lost during the commit, so it is not known"
+                    " whether the changes of this call were saved"
                 ) from error
             raise translated_error from error
 

@@ -92,8 +92,8 @@ class Elicitation:
         sessions, caller = self.sessions, sender.caller
         if sessions is None:
             raise RuntimeError(
-                "the state of a confirmation prompt cannot be signed, because this server"
-                " has no MCP sessions"
+                "this server cannot ask for confirmation: it has no MCP sessions, whose key signs"
+                " the state of the prompt"
             )
         arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
         about = f"{call.name} {hashlib.sha256(arguments).hexdigest()}"

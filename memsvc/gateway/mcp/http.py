@@ -251,7 +251,9 @@ def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
 
     def sender(context: Context) -> RequestSender:
         if not isinstance(context.request, Request):
-            raise RuntimeError("a call arrived without its HTTP request")
+            raise RuntimeError(
+                "the HTTP request of a tool call is not available, so its sender is unknown"
+            )
         return request_sender(authenticator, surface, context.request.scope)
 
     return sender

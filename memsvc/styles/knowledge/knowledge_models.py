@@ -366,7 +366,7 @@ class BlockDetails:
         "rate lambda at which the block fades: after h active hours without use,"
         " left = exp(-lambda h)",
     ]
-    reinforced_h: Annotated[float, "time when the block was last used, in active hours"]
+    reinforced_h: Annotated[float, "active hours counted until the block was last used"]
     now_h: Annotated[float, "current number of active hours, which count only during sessions"]
     left: Annotated[float, "1 right after the block was used, falling to 0 as it fades"]
     faded_h: Annotated[

@@ -361,7 +361,7 @@ class NotebookDocuments:
             raise invalid("Error: id: the root cannot be moved")
         if parent is None and (new_id is None or old_parent_content or new_parent_content):
             recovery = "pass parent, or new_id without the contents of parents"
-            raise invalid("Error: parent: is missing", recovery=recovery)
+            raise invalid("Error: parent: this argument is missing", recovery=recovery)
         new = document if new_id is None else document_id(new_id)
         if new is None:
             raise invalid(

@@ -55,7 +55,9 @@ class TurnArguments(Arguments):
     conversation_items: Items = Field(
         default_factory=list, description="the whole conversation, oldest first"
     )
-    current_input_start: Whole = Field(0, description="index where the current input begins")
+    current_input_start: Whole = Field(
+        0, description="start of the current input in conversation_items"
+    )
     current_input_count: Whole = Field(
         0, description="number of current input items; 0: all remaining"
     )

@@ -124,7 +124,7 @@ async def test_id_of_a_renamed_document_can_be_used_anew(
             "new_id: is not a valid document id",
         ),
         ({"id": "none", "new_id": "x"}, "NOT_FOUND", "id: not found"),
-        ({"id": "a"}, "INVALID_ARGUMENT", "parent: is missing"),
+        ({"id": "a"}, "INVALID_ARGUMENT", "parent: this argument is missing"),
         ({"id": "a", "new_id": "x", "parent": "a1"}, "INVALID_CONTENT", "circular reference"),
         ({"id": "a", "new_id": "x", "parent": "none"}, "NOT_FOUND", "parent: not found"),
     ],

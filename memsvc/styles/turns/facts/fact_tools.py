@@ -351,11 +351,11 @@ class FactTools:
             "fact_ids, or record_ids of single values",
         ],
         query: Annotated[str, Field(max_length=20_000), "description of what to forget"] = "",
-        turn_ids: Annotated[Names, Field(default_factory=list), "whole turns, with their facts"],
+        turn_ids: Annotated[Names, Field(default_factory=list), "turns, with all their facts"],
         dry_run: Annotated[
             bool | None, "only list what would be forgotten; default: true with query"
         ] = None,
-        erase: Annotated[bool, "forget permanently, without undo"] = False,
+        erase: Annotated[bool, "forget permanently"] = False,
         undo: Annotated[str, "forget_id to undo"] = "",
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten: facts, or whole turns.
@@ -453,7 +453,7 @@ def _position(cursor: str) -> FactPosition | None:
 
 @result
 class ProfileFact:
-    topic: Annotated[str, "profile class of the fact, or its fact_id without the prefix user_"]
+    topic: Annotated[str, "profile class of the fact; without a class, its fact_id without user_"]
     statement: Annotated[str, "sentence that states the fact"]
     record_id: Annotated[str, "id of this value, for memory_correct_fact and memory_forget"]
     since: Annotated[str, "day from which the fact is true"]

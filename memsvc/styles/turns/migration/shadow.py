@@ -81,7 +81,7 @@ class ShadowResult:
     ]
     files: Annotated[
         FileComparison | None,
-        "comparison of event, fact and insight files; null if you sent no files",
+        "how your files of events, facts and insights differ from memsvc's; null if you sent none",
     ]
 
 
@@ -208,7 +208,8 @@ class ShadowArguments(BeforeTurnArguments):
     )
     own_fact_ids: list[str] = Field(
         default_factory=list,
-        description="memsvc's ids of the facts that your own memory recalled; instead of own_facts",
+        description="ids in memsvc of the facts that your own memory recalled; an alternative to"
+        " own_facts",
     )
     own_token_count: int | None = Field(
         None, ge=0, description="number of tokens in own_input_items, as counted by you"
