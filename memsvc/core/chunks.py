@@ -10,7 +10,11 @@ import regex
 
 from memsvc.core.frozen import frozen
 
-NOT_SHORT_FORM: Final = r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
+NOT_SHORT_FORM: Final = (
+    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Jr|Sr|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
+    r"(?!(?<=\b\d{1,2}\.)\s+(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))"
+)
+"""Where a full stop ends no sentence: after an abbreviation, and within a German date."""
 _END: Final = regex.compile(
     rf"(?<=[.!?…][\"'”’)\]]{{0,2}}){NOT_SHORT_FORM}\s+"
     r"|(?<=[。！？｡．][」』）】”’]{0,2})(?![」』）】”’。！？｡．])"
@@ -25,6 +29,11 @@ def sentence_boundary_positions(text: str) -> Iterator[int]:
     for match in _END.finditer(text):
         if match.start() < len(text):
             yield match.start()
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return the positions at which the next sentence or line begins."""
+    return [match.end() for match in _END.finditer(text) if match.end() < len(text)]
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -7,11 +7,9 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.analysis import normalized_text
+from memsvc.core.chunks import sentence_ends
 from memsvc.core.frozen import frozen
 
-SENTENCE_END: Final = re.compile(
-    r"[.!?…。！？\n](?:(?<=[.!?…])[\"'”’)\]]{0,3}\s+|(?<=[。！？])[」』）】”’]?|(?<=\n)\n*)"
-)
 LEFT_OUT: Final = "…"
 VALUE_CHARS_MIN: Final = 3
 """Of a shorter value, unless in a script without spaces, other sentences may hold it by chance."""
@@ -89,8 +87,7 @@ class Redaction:
 
 def sentences(text: str) -> list[Range]:
     """Return where the sentences of a text stand, which together are all of it."""
-    ends = [match.end() for match in SENTENCE_END.finditer(text)]
-    starts = [0, *(end for end in ends if end < len(text))]
+    starts = [0, *sentence_ends(text)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
 import orjson
 import pytest
 
@@ -22,6 +23,7 @@ from memsvc.styles.turns.turn_items import (
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.turns.talk import ask, memory, say
+from tests.styles.turns.test_forgotten_words import cells
 
 FOUND_MIN, FALSE_MAX = 0.75, 0.1
 """Share of the changes of writers from whom nothing was learned, and of what they said before."""
@@ -172,3 +174,36 @@ async def test_forgetting_offers_sentences_by_their_meaning_where_none_stands_ou
     assert [one["text"] for one in done["sentences"]] == [raised]
     asked = memory(await ask(door, "How much do I earn?", session="c", user_id="ada"))
     assert "52,300" not in str(asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("I have insomnia.", "Please forget my insomnia"),
+        ("I'm pregnant.", "forget my pregnancy"),
+        ("Please remember that my locker at work is number 214.", "forget my locker"),
+        ("Remember my dentist appointment on 9 May 2027 with Dr. Vogel.", "forget the dentist"),
+        ("My boss is Mr. Smith Jr. from accounting.", "forget my boss"),
+        ("Ich wohne in Halle.", "Vergiss, wo ich wohne"),
+        ("Meine Schwester Lena heiratet am 5. Juni in Jena.", "vergiss die Hochzeit von Lena"),
+        ("I play the cello.", "forget my cello"),
+    ],
+)
+async def test_sentence_that_a_query_means_goes_whole_with_the_fact_that_it_states(
+    door: Door, admin: asyncpg.Connection, said: str, query: str
+) -> None:
+    await say(door, "t1", said, user_id="ada")
+    forget: dict[str, Any] = {"session_id": "new", "user_id": "ada", "dry_run": False}
+    done = await door("memory_forget", query=query, erase=True, **forget)
+    assert [one["text"] for one in done["sentences"]] == [said]
+    assert (await door("memory_list_facts", session_id="new", user_id="ada"))["facts"] == []
+    for word in said.rstrip(".").split()[-2:]:
+        assert len(word) < 5 or await cells(admin, word) == []
+
+
+async def test_what_has_nothing_to_do_with_a_query_is_not_offered(door: Door) -> None:
+    for number, text in enumerate(("tell me a joke", "haha ok good night", "   ")):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
+    done = await door("memory_forget", query="forget my car", user_id="ada")
+    assert "" not in [one["text"] for one in done["candidates"]]
+    assert done["facts"] == done["sentences"] == []

@@ -269,7 +269,12 @@ class FactRemoval:
         sentences = await named_sentences(
             tx, owner.session, owner.user, targets.question, embedding
         )
-        return _Named((), sentences)
+        sentence = comparable(" ".join(sentences.named))
+        index_ids = [target_index.number for target_index in owner.indexes()]
+        current = await facts.current_facts(tx, index_ids, self._clock.now()) if sentence else []
+        stated = [fact for fact in current if _is_said(fact, sentence)]
+        # of several facts in a sentence, the query does not tell which one is meant
+        return _Named([fact.statement.record_id for fact in stated[: len(stated) == 1]], sentences)
 
     async def _found(
         self,
@@ -548,6 +553,12 @@ def _named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact
         if 3 * len(asked.intersection(terms(words))) >= len(asked):
             named.append(fact)
     return named
+
+
+def _is_said(fact: Fact, sentence: str) -> bool:
+    """Return whether a comparable sentence holds the clause that states a fact."""
+    statement = comparable(fact.statement.statement)
+    return bool(statement) and statement in sentence
 
 
 async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:

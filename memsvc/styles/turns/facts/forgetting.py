@@ -73,6 +73,8 @@ MEANT_MIN: Final = 0.08
 """How far above that of unrelated texts the cosine of the sentence must be that a query means."""
 STANDS_OUT: Final = 0.13
 """How far above that of every other sentence it must be."""
+OFFERED_SHARE: Final = 0.5
+"""Share of the cosine of unrelated texts below which a sentence is not offered."""
 MEANT_MAX: Final = 5
 """Sentences to choose from where a query names none."""
 TEXT_CHARS_MAX: Final = 1_000_000
@@ -279,8 +281,11 @@ async def named_sentences(
     said = await _sentences_of(tx, places)
     alike = await _cosines(tx, embedding, list(said))
     text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
+    if text is not None:
+        return NamedSentences([text])
+    floor = OFFERED_SHARE * (embedding.unrelated or 0.0)
     nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
-    return NamedSentences([text]) if text else NamedSentences((), [said[one] for one in nearest])
+    return NamedSentences((), [said[one] for one in nearest if alike[one] >= floor])
 
 
 async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[str, SaidSentence]:
@@ -289,9 +294,9 @@ async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[s
     for place in await _read(tx, places):
         if place.role == "user":
             for start, stop in sentences(place.text):
-                text = place.text[start:stop].strip()
-                turn = file_layout.turn_of(place.event)
-                found.setdefault(text, SaidSentence(place.session, turn, text))
+                if text := place.text[start:stop].strip():
+                    turn = file_layout.turn_of(place.event)
+                    found.setdefault(text, SaidSentence(place.session, turn, text))
     return found
 
 

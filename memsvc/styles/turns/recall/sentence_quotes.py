@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
-from memsvc.core.redaction import SENTENCE_END
+from memsvc.core.chunks import sentence_ends
 from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
@@ -158,7 +158,7 @@ def _spans(text: str, chars_max: int = SENTENCE_CHARS_MAX) -> tuple[Sequence[int
     White space around them is left out."""
     starts, stops = array("l"), array("l")
     last = 0
-    for end in (*[match.end() for match in SENTENCE_END.finditer(text)], len(text)):
+    for end in (*sentence_ends(text), len(text)):
         part = text[last:end].lstrip()
         if part:
             start = end - len(part)
