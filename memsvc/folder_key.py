@@ -55,11 +55,12 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         found = await keys.find_key(database, keys.hash_key(stored))
         if found is not None and found.is_valid(now):
             return f"<the key in {file}>", f"The API key is in {file}."
+        tenant = f" --tenant {found.tenant.hex()}" if found is not None else ""
         return (
             "<API key>",
             (
                 f"This server no longer accepts the API key in {file}: create a new key with"
-                " `memsvc key create`."
+                f" `memsvc key create{tenant}`."
             ),
         )
     if any(

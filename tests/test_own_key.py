@@ -44,6 +44,18 @@ async def test_a_folder_that_has_no_key_while_others_were_made_says_so(
     assert refused.value.code is Code.PERMISSION_DENIED
 
 
+async def test_start_with_a_revoked_key_names_the_tenant_to_create_another_for(
+    database: Database, tmp_path: Path
+) -> None:
+    now, file = datetime.now(UTC), tmp_path / "api-key"
+    made = await keys.create_key(database, "first", now)
+    file.write_text(f"{made.text}\n")
+    file.chmod(0o600)
+    await keys.revoke_key(database, made.key.key_id, now)
+    _, sentence = await first_key(database, file, now)
+    assert f"`memsvc key create --tenant {made.key.tenant.hex()}`" in sentence
+
+
 @pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o644, 1), (0o640, 1)])
 async def test_key_file_that_others_may_read_is_warned_of(
     mode: int, warnings: int, database: Database, tmp_path: Path

@@ -1,7 +1,8 @@
 """An agent that remembers: questions on standard input, a line each; answers on standard output.
 
-    pip install mcp httpx2 export MEMSVC_URL=http://127.0.0.1:8080 MEMSVC_API_KEY=...
-    OPENAI_API_KEY=... python agent.py --user ada --session holiday
+    pip install "mcp>=2.3,<3" httpx2
+    export MEMSVC_URL=http://127.0.0.1:8080 MEMSVC_API_KEY=... OPENAI_API_KEY=...
+    python agent.py --user ada --session holiday
 
 Each turn asks memory what bears on the question, asks the model (any endpoint that speaks OpenAI's
 Responses API: `OPENAI_BASE_URL`, `OPENAI_MODEL`), runs the tools that the model calls, and stores
@@ -64,8 +65,14 @@ async def memory() -> AsyncIterator[Client]:
 
 
 async def use(client: Client, tool: str, **arguments: Any) -> Item:
-    """The result of a tool. Raises RefusedError."""
-    answer = await client.call_tool(tool, arguments)
+    """The result of a tool. Raises RefusedError, also for a request that the server did not read,
+    such as one that is too large."""
+    try:
+        answer = await client.call_tool(tool, arguments)
+    except MCPError as error:
+        if isinstance(error.error.data, dict) and "code" in error.error.data:
+            raise RefusedError(error.error.data) from error
+        raise
     if answer.is_error:
         raise RefusedError(json.loads(answer.content[0].text))
     return answer.structured_content

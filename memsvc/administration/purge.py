@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID, uuid4
 
+from pydantic import StrictBool
+
 from memsvc.core.errors import invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import (
@@ -406,7 +408,9 @@ class Purge:
         confirm: Annotated[
             str, "repeat the name of what will be deleted; a dry run returns it as `name`"
         ] = "",
-        dry_run: Annotated[bool, "only count what would be deleted; confirm is not needed"] = False,
+        dry_run: Annotated[
+            StrictBool, "only count what would be deleted; confirm is not needed"
+        ] = False,
     ) -> PurgeResult:
         """Delete a tenant, a project, a user, a session or a path for good.
 

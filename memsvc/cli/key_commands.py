@@ -23,6 +23,10 @@ from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.store.keys import ApiKey
 
+NEW_TENANT: Final = (
+    "This tenant is new and has no data. To create a key for existing data, pass --tenant with a"
+    " tenant that `memsvc key list` shows."
+)
 LISTS: Final = ("permissions", "projects")
 COLUMNS: Final = {
     "key_id": "key id",
@@ -105,7 +109,8 @@ def create_key(
             user_id=checked_name(user, "user_id"),
         ),
     )
-    _show_new(place, {"text": made.text, "key": _row(made.key, now)}, as_json=as_json)
+    created = {"text": made.text, "key": _row(made.key, now)}
+    _show_new(place, created, *([] if tenant else [NEW_TENANT]), as_json=as_json)
 
 
 @using_place

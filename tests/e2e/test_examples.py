@@ -165,6 +165,20 @@ async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(
     assert "sub-exception" not in complaints
 
 
+@pytest.mark.anyio
+async def test_turn_that_is_too_large_to_be_stored_holds_up_no_other(
+    shared: Served, model: Provider
+) -> None:
+    async with agent(shared.url, model, "--session", "large") as process:
+        assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
+        await said(process, "a long text " * 400_000)
+        await said(process, "And what about boats?")
+        complaints = await ended(process)
+    assert "memory refused to store a turn: PAYLOAD_TOO_LARGE" in complaints
+    assert "not stored" not in complaints
+    assert turns_stored(shared, "large") == 2
+
+
 def turns_stored(shared: Served, session: str) -> int:
     """How many turns a session has."""
     headers = {"Authorization": f"Bearer {KEY}"}

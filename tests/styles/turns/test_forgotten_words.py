@@ -167,6 +167,15 @@ async def test_query_that_names_nothing_for_certain_offers_what_it_may_mean(door
     assert nothing["candidates"] == []
 
 
+@pytest.mark.parametrize("wrong", [{"dry_run": "false"}, {"dry_run": 0}, {"erase": "true"}])
+async def test_only_a_boolean_decides_whether_anything_is_deleted(
+    door: Door, wrong: dict[str, Any]
+) -> None:
+    await say(door, "t1", "I keep bees.", user_id="ada")
+    await door.refuses("INVALID_ARGUMENT", FORGET, user_id="ada", query="bees", **wrong)
+    assert "bees" in await told(door, "Do I keep bees?", session="n", user_id="ada")
+
+
 async def test_what_is_packed_away_is_forgotten_too(door: Door, clock: FakeClock) -> None:
     await say(door, "t1", "I take canarium every day.", user_id="ada")
     clock.advance(days=40)

@@ -8,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool
 
 from memsvc.core.analysis import normalized_text
 from memsvc.core.background import run_in_count_thread
@@ -353,9 +353,9 @@ class FactTools:
         query: Annotated[str, Field(max_length=20_000), "description of what to forget"] = "",
         turn_ids: Annotated[Names, Field(default_factory=list), "turns, with all their facts"],
         dry_run: Annotated[
-            bool | None, "only list what would be forgotten; default: true with query"
+            StrictBool | None, "only list what would be forgotten; default: true with query"
         ] = None,
-        erase: Annotated[bool, "forget permanently"] = False,
+        erase: Annotated[StrictBool, "forget permanently"] = False,
         undo: Annotated[str, "forget_id to undo"] = "",
     ) -> ForgottenFacts:
         """Call when the user wants something forgotten: facts, or whole turns.
