@@ -253,3 +253,17 @@ def _compiled(phrase: str) -> re.Pattern[str]:
 def _either(word: str) -> str:
     start, end = (r"\w*" if starred else r"\b" for starred in (word[0] == "*", word[-1] == "*"))
     return start + re.escape(word.strip("*")) + end
+
+
+COMPANION: Final = re.compile(r"\b(?:with|mit|avec|con) ([A-ZÀ-ÖØ-Þ][\w'-]*)")
+_NAME: Final = re.compile(r"[^\W_]+")
+SHORT_NUMBER_DIGITS: Final = 2
+
+
+def names_in(text: str) -> list[str]:
+    """Return the words that are written as names or numbers; a short number is none."""
+    return [
+        word
+        for word in _NAME.findall(CJK.sub(" ", text))
+        if word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
+    ]

@@ -24,6 +24,7 @@ from memsvc.core.rules.change_words import (
     AGAIN,
     BY_TOPIC,
     CJK,
+    COMPANION,
     CORRECTION,
     EVENT,
     FAMILY,
@@ -36,6 +37,7 @@ from memsvc.core.rules.change_words import (
     TOPICS_BY_FACT,
     WEAK,
     Phrases,
+    names_in,
 )
 from memsvc.core.rules.own_words import own_spans
 from memsvc.core.rules.statements import grammars_for
@@ -46,7 +48,8 @@ from memsvc.core.time_references import DAY_NUMBERS
 
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
-SHORT_NUMBER_DIGITS: Final = 2
+BESIDE_MIN: Final = 2
+"""Terms beside a companion's name that say what changed."""
 SHORT_TERMS: Final = 12
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
@@ -160,8 +163,12 @@ class Change:
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
-        """Return the terms of what is written as names; a number of one or two digits is none."""
-        return self.terms & _name_terms(self.text)
+        """Return the terms of what is written as names; a number of one or two digits is none.
+
+        Of whom something was done with, nothing changed, unless little else is said."""
+        beside = frozenset(terms(" ".join(COMPANION.findall(self.sentence))))
+        names = self.terms & frozenset(terms(" ".join(names_in(self.text))))
+        return names - beside if len(self.terms - beside) >= BESIDE_MIN else names
 
     @cached_property
     def subject(self) -> str:
@@ -236,15 +243,6 @@ def changes_in(text: str) -> tuple[Change, ...]:
         Change(text[start:end], text[left:right].strip()[:CHANGE_CHARS_MAX], *labels)
         for start, end, left, right, labels in _places.get(text, _places_in)
     )
-
-
-def _name_terms(text: str) -> frozenset[str]:
-    words = [
-        word
-        for word in _WORD.findall(CJK.sub(" ", text))
-        if word[0].isupper() or (word[0].isdigit() and len(word) > SHORT_NUMBER_DIGITS)
-    ]
-    return frozenset(terms(" ".join(words)))
 
 
 def _places_in(text: str) -> tuple[_Place, ...]:

@@ -38,6 +38,10 @@ HOLDS = [
     ("I play the trumpet in the town band.", "My sister gave up the trumpet and left the band."),
     ("I keep bees on the allotment.", "We gave up the lease on the office downtown."),
     ("My name is Ada.", "I gave up explaining my name to the new teacher."),
+    (
+        "Mia is allergic to hazelnuts, so no Nutella please.",
+        "I've stopped eating meat, watched a documentary with Mia and that was it.",
+    ),
 ]
 
 
