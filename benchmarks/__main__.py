@@ -69,7 +69,7 @@ HIGHLIGHTS: Final = (
     (
         "recall",
         "off-topic questions that recall nothing",
-        "LoCoMo: questions on topics never talked about, for which nothing is recalled",
+        "LoCoMo: questions about topics that never came up: rightly, nothing is recalled",
         "%",
     ),
     (
@@ -80,8 +80,14 @@ HIGHLIGHTS: Final = (
     ),
     (
         "journeys",
+        "forgotten at the second call",
+        "the same, if the agent then names one of the sentences that the answer offers",
+        "%",
+    ),
+    (
+        "journeys",
         "changes: what holds now is told, the past marked",
-        "changes of mind: the new value is recalled; the old one, if shown, is marked as past",
+        "changes of mind after which the new value is told, and the old one only if marked",
         "%",
     ),
     (
