@@ -57,7 +57,6 @@ GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
         "kept when asked": Goal(">=", 1),
         "lasting: known after 100 days": Goal(">=", 1),
         "forgotten and not told again": Goal(">=", 1),
-        "forgotten at the second call": Goal(">=", 1),
         "what is beside it stays": Goal(">=", 0.98),
         "changes: what holds now is told, the past marked": Goal(">=", 1),
         "other people: found": Goal(">=", 1),
