@@ -339,7 +339,7 @@ async def test_a_server_of_ones_own_is_migrated_and_served(
 async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir: Path) -> None:
     folder = ("--data-dir", str(data_dir))
     made = typed("key", "create", "--label", "ci", "--permission", "read", *folder)
-    key, key_id, tenant, _ = (line.split()[-1] for line in made.stdout.splitlines())
+    key, key_id, tenant, _, _ = (line.split()[-1] for line in made.stdout.splitlines())
     assert not (await call(first.url, key, "memory_before_turn", current_input="hello"))["isError"]
     denied = await call(
         first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}]

@@ -71,10 +71,11 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(
     assert typed("key", "adopt", "00000000-0000-0000-0000-000000000000", **place).returncode == 1
     assert not fresh.exists()
     here = typed("key", "create", "--data-dir", str(data_dir), **place).stdout.splitlines()
-    assert here[-1] == f"created in data folder {data_dir}"
+    assert here[-2] == f"created in data folder {data_dir}"
+    assert here[-1].startswith("This tenant is new and has no data.")
     named = tmp_path / "named.yaml"
     named.write_text(f"data_dir: {fresh}\n")
     there = typed(
         "key", "create", "--config", str(named), **{**place, "MEMSVC_DATA_DIR": str(data_dir)}
     ).stdout.splitlines()
-    assert there[-1] == f"created in data folder {data_dir}"
+    assert there[-2] == f"created in data folder {data_dir}"
