@@ -58,7 +58,7 @@ MAINTAINED_MAX: Final = 600
 MARKS: Final = ("superseded_by", "questioned")
 ACROSS: Final = "another language: first five of 60, by ranking alone"
 ACROSS_PARTS: Final = 5
-"""Memories that the cases of all languages are told to, a part of each language to each."""
+"""Number of memories over which the cases of each language are divided."""
 
 Case = Mapping[str, Any]
 

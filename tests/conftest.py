@@ -20,6 +20,8 @@ import orjson
 import pytest
 import structlog
 
+from memsvc.adapters.options import EmbeddingOptions
+from memsvc.adapters.sentence_encoder import SentenceEncoder
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.gateway.logs import configure_logging
@@ -257,3 +259,24 @@ def statements_for_citus(watched_statements: Watch) -> Iterator[None]:
     yield
     found = watched_statements.faults()
     assert not found, "\n\n".join(found)
+
+
+@pytest.fixture
+async def encoder() -> SentenceEncoder:
+    """The bundled sentence encoder, loaded."""
+    encoder = SentenceEncoder(EmbeddingOptions())
+    await encoder.load()
+    return encoder
+
+
+@pytest.fixture
+def encoding_door(
+    database: Database,
+    clock: FakeClock,
+    tokens: O200kCounter,
+    meter: RecordingMeter,
+    scope: Scope,
+    encoder: SentenceEncoder,
+) -> Door:
+    """As `door`, with the bundled sentence encoder."""
+    return open_door(database, clock, tokens, meter, scope, embedder=encoder)

@@ -87,7 +87,7 @@ async def measure(given: argparse.Namespace) -> Report:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Who, with which data, and where."""
+    """Add the options that choose the servers to compare, the data, and the folder."""
     parser.add_argument(
         "peers", nargs="*", metavar="PEER", help="who is compared; without a name, everybody"
     )

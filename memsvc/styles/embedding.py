@@ -146,9 +146,9 @@ class Embedding:
     async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
         """Return vectors of texts that are about to be stored, None for those left to a job.
 
-        Only a loaded in-process embedder encodes, and only the last ENCODED_CHARS_MAX characters.
-        Call it before the transaction that stores the texts: within it, the vectors made here are
-        at hand."""
+        Only a loaded in-process embedder encodes, and only the last ENCODED_CHARS_MAX characters of
+        `texts`. Vectors are cached: if you call this before the transaction that stores the texts,
+        the same call within it encodes nothing."""
         if not (self._embedder.in_process and self._embedder.is_ready):
             return [None] * len(texts)
         keys = [_key(text) for text in texts]

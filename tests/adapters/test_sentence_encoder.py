@@ -15,21 +15,11 @@ from memsvc.adapters import sentence_encoder
 from memsvc.adapters.options import EmbeddingOptions
 from memsvc.adapters.sentence_encoder import SentenceEncoder
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import Scope
 from memsvc.core.vectors import cosines, pack, units
-from memsvc.store.database import Database
-from tests.door import Door, open_door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.door import Door
 from tests.styles.turns.talk import ask, memory, say
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def encoder() -> SentenceEncoder:
-    encoder = SentenceEncoder(EmbeddingOptions())
-    await encoder.load()
-    return encoder
 
 
 async def alike(encoder: SentenceEncoder, first: str, second: str) -> float:
@@ -157,15 +147,8 @@ async def test_processes_share_a_table_in_the_data_folder(
 
 
 @pytest.fixture
-async def door(
-    database: Database,
-    clock: FakeClock,
-    tokens: Any,
-    meter: RecordingMeter,
-    scope: Scope,
-    encoder: SentenceEncoder,
-) -> Door:
-    return open_door(database, clock, tokens, meter, scope, embedder=encoder)
+def door(encoding_door: Door) -> Door:
+    return encoding_door
 
 
 CHATS = (

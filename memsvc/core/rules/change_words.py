@@ -256,6 +256,7 @@ def _either(word: str) -> str:
 
 
 COMPANION: Final = re.compile(r"\b(?:with|mit|avec|con) ([A-ZÀ-ÖØ-Þ][\w'-]*)")
+"""The name of somebody with whom something was done, as "Mia" in "watched a film with Mia"."""
 _NAME: Final = re.compile(r"[^\W_]+")
 SHORT_NUMBER_DIGITS: Final = 2
 

@@ -49,7 +49,7 @@ from memsvc.core.time_references import DAY_NUMBERS
 CHANGE_CHARS_MAX: Final = 200
 TEXT_CHARS_READ: Final = 8000
 BESIDE_MIN: Final = 2
-"""Terms beside a companion's name that say what changed."""
+"""Terms of a sentence, without the names of companions, that suffice to say what changed."""
 SHORT_TERMS: Final = 12
 CHANGES_MAX: Final = 4
 """Changes of one message that are read."""
@@ -165,7 +165,7 @@ class Change:
     def name_terms(self) -> frozenset[str]:
         """Return the terms of what is written as names; a number of one or two digits is none.
 
-        Of whom something was done with, nothing changed, unless little else is said."""
+        A person with whom something was done is left out, unless the sentence says little else."""
         beside = frozenset(terms(" ".join(COMPANION.findall(self.sentence))))
         names = self.terms & frozenset(terms(" ".join(names_in(self.text))))
         return names - beside if len(self.terms - beside) >= BESIDE_MIN else names

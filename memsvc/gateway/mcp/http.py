@@ -302,7 +302,7 @@ _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
 
 
 def read_message(state: RequestState, scope: Scope) -> PostedMessage:
-    """Return the message of a request, whose state then has the toolsets that it names.
+    """Read the message that a request posts, and note the toolsets that the request asks for.
 
     Raises InvalidMessageError for an invalid message or header, an Accept header that excludes the
     answer, and an unsupported version."""

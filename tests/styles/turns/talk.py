@@ -254,3 +254,23 @@ async def snapshot(admin: asyncpg.Connection) -> dict[str, list[str]]:
         name: sorted(str(row) for row in await admin.fetch(f"SELECT * FROM {name}"))
         for name in names
     }
+
+
+async def cells(admin: asyncpg.Connection, word: str) -> list[str]:
+    """The columns of tables in which a word stands, as text or as bytes."""
+    columns = await admin.fetch(
+        """
+        SELECT c.relname, a.attname, a.atttypid::regtype::text AS type FROM pg_class AS c
+        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+        """
+    )
+    found = []
+    for row in columns:
+        told = f"{row['attname']}::text"
+        if row["type"] == "bytea":
+            told = f"encode({row['attname']}, 'escape')"
+        sql = f"SELECT count(*) FROM {row['relname']} WHERE lower({told}) LIKE $1"
+        if await admin.fetchval(sql, f"%{word.lower()}%"):
+            found.append(f"{row['relname']}.{row['attname']}")
+    return found

@@ -9,30 +9,10 @@ from memsvc.core.redaction import Redaction, changed_line
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
-from tests.styles.turns.talk import ask, file_paths, file_text, say, texts, values
+from tests.styles.turns.talk import ask, cells, file_paths, file_text, say, texts, values
 
 FORGET = "memory_forget"
 LIST = "memory_list_facts"
-
-
-async def cells(admin: asyncpg.Connection, word: str) -> list[str]:
-    """The columns of tables in which a word stands, as text or as bytes."""
-    columns = await admin.fetch(
-        """
-        SELECT c.relname, a.attname, a.atttypid::regtype::text AS type FROM pg_class AS c
-        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
-        """
-    )
-    found = []
-    for row in columns:
-        told = f"{row['attname']}::text"
-        if row["type"] == "bytea":
-            told = f"encode({row['attname']}, 'escape')"
-        sql = f"SELECT count(*) FROM {row['relname']} WHERE lower({told}) LIKE $1"
-        if await admin.fetchval(sql, f"%{word.lower()}%"):
-            found.append(f"{row['relname']}.{row['attname']}")
-    return found
 
 
 async def told(door: Door, question: str, **where: Any) -> str:

@@ -8,9 +8,7 @@ import orjson
 import pytest
 
 from benchmarks.beliefs import FOLDER
-from memsvc.adapters.options import EmbeddingOptions
 from memsvc.adapters.sentence_encoder import SentenceEncoder
-from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns.options import TurnOptions
@@ -20,10 +18,9 @@ from memsvc.styles.turns.turn_items import (
     read_meaning,
     read_statements,
 )
-from tests.door import Door, open_door
+from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
-from tests.styles.turns.talk import ask, memory, say
-from tests.styles.turns.test_forgotten_words import cells
+from tests.styles.turns.talk import ask, cells, memory, say
 
 FOUND_MIN, FALSE_MAX = 0.75, 0.1
 """Share of the changes of writers from whom nothing was learned, and of what they said before."""
@@ -46,23 +43,8 @@ HOLDS = [
 
 
 @pytest.fixture
-async def encoder() -> SentenceEncoder:
-    encoder = SentenceEncoder(EmbeddingOptions())
-    await encoder.load()
-    return encoder
-
-
-@pytest.fixture
-def door(
-    database: Database,
-    clock: FakeClock,
-    tokens: Any,
-    meter: RecordingMeter,
-    scope: Scope,
-    encoder: SentenceEncoder,
-) -> Door:
-    """Return a service with the bundled encoder."""
-    return open_door(database, clock, tokens, meter, scope, embedder=encoder)
+def door(encoding_door: Door) -> Door:
+    return encoding_door
 
 
 async def test_head_finds_changes_of_other_writers_and_few_other_statements(
@@ -203,6 +185,23 @@ async def test_sentence_that_a_query_means_goes_whole_with_the_fact_that_it_stat
     assert (await door("memory_list_facts", session_id="new", user_id="ada"))["facts"] == []
     for word in said.rstrip(".").split()[-2:]:
         assert len(word) < 5 or await cells(admin, word) == []
+
+
+async def test_fact_that_a_query_does_not_mean_stays_and_its_sentence_is_offered(
+    door: Door,
+) -> None:
+    said = "I keep bees and I live in Graz."
+    await say(door, "t1", said, user_id="ada")
+    forget: dict[str, Any] = {"session_id": "new", "user_id": "ada", "dry_run": False}
+    done = await door("memory_forget", query="forget my bees", **forget)
+    assert (done["facts"], done["sentences"]) == ([], [])
+    assert [one["text"] for one in done["candidates"]] == [said]
+    [home] = (await door("memory_list_facts", session_id="new", user_id="ada"))["facts"]
+    assert home["fact_id"] == "user_home"
+    done = await door("memory_forget", query=said, **forget)
+    assert [one["text"] for one in done["sentences"]] == [said]
+    asked = memory(await ask(door, "Do I keep bees?", session="c", user_id="ada"))
+    assert "bees" not in str(asked)
 
 
 async def test_what_has_nothing_to_do_with_a_query_is_not_offered(door: Door) -> None:

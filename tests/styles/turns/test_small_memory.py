@@ -105,7 +105,8 @@ ACROSS = [
     ("猫のごはんは朝七時と夜八時", "什么时候喂猫？"),
     ("什么时候装修还没定，先把厨房的灯换了", "台所で何を交換した？"),
 ]
-"""Statements and a question about each in another language, whose common words others have."""
+"""Each statement with a question about it in another language. Other statements share the common
+words of that question."""
 
 
 async def test_question_finds_what_was_said_in_another_language_before_what_is_worded_alike(

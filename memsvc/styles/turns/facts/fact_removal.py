@@ -45,7 +45,9 @@ from memsvc.styles.turns.facts.forgetting import (
     Forgetting,
     NamedSentences,
     SaidSentence,
+    cosines_of,
     find_items,
+    is_offered,
     named_sentences,
     redaction_of,
     said_terms,
@@ -234,7 +236,7 @@ class FactRemoval:
     ) -> _Named:
         """Return the targeted facts, by record id where a question found them.
 
-        Where it found none, the sentences that it names."""
+        If it found none, the sentences that it names."""
         if not targets.question.strip():
             return _Named(targets.names)
         question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
@@ -269,12 +271,34 @@ class FactRemoval:
         sentences = await named_sentences(
             tx, owner.session, owner.user, targets.question, embedding
         )
-        sentence = comparable(" ".join(sentences.named))
+        return await self._with_facts(tx, owner, sentences, embedding)
+
+    async def _with_facts(
+        self,
+        tx: Tx,
+        owner: FactOwner,
+        sentences: NamedSentences,
+        embedding: QueryEmbedding | None,
+    ) -> _Named:
+        """Return the named sentences with the fact in them that the query means.
+
+        If they state facts and it means none of these, the sentences are only offered: they cannot
+        go without the facts."""
+        sentence = comparable(" ".join(said.text for said in sentences.named))
+        if not sentence or embedding is None:
+            return _Named((), sentences)
         index_ids = [target_index.number for target_index in owner.indexes()]
-        current = await facts.current_facts(tx, index_ids, self._clock.now()) if sentence else []
-        stated = [fact for fact in current if _is_said(fact, sentence)]
-        # of several facts in a sentence, the query does not tell which one is meant
-        return _Named([fact.statement.record_id for fact in stated[: len(stated) == 1]], sentences)
+        current = await facts.current_facts(tx, index_ids, self._clock.now())
+        stated = {
+            f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
+            for fact in current
+            if (statement := comparable(fact.statement.statement)) and statement in sentence
+        }
+        alike = await cosines_of(tx, embedding, list(stated))
+        near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
+        if stated and not near:
+            return _Named((), NamedSentences((), sentences.named))
+        return _Named([stated[max(near, key=alike.__getitem__)]] if near else (), sentences)
 
     async def _found(
         self,
@@ -329,7 +353,7 @@ class FactRemoval:
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
-        redaction = redaction_of(matching, current, named.sentences.named)
+        redaction = redaction_of(matching, current, [said.text for said in named.sentences.named])
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
@@ -553,12 +577,6 @@ def _named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact
         if 3 * len(asked.intersection(terms(words))) >= len(asked):
             named.append(fact)
     return named
-
-
-def _is_said(fact: Fact, sentence: str) -> bool:
-    """Return whether a comparable sentence holds the clause that states a fact."""
-    statement = comparable(fact.statement.statement)
-    return bool(statement) and statement in sentence
 
 
 async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:

@@ -74,7 +74,7 @@ MEANT_MIN: Final = 0.08
 STANDS_OUT: Final = 0.13
 """How far above that of every other sentence it must be."""
 OFFERED_SHARE: Final = 0.5
-"""Share of the cosine of unrelated texts below which a sentence is not offered."""
+"""Share of the cosine of unrelated texts below which a query does not mean a text at all."""
 MEANT_MAX: Final = 5
 """Sentences to choose from where a query names none."""
 TEXT_CHARS_MAX: Final = 1_000_000
@@ -253,7 +253,7 @@ async def said_terms(tx: Tx, session: str, user: str, question: str) -> Set[str]
 class NamedSentences:
     """Sentences that a query names, or else those that it may mean, nearest first."""
 
-    named: Sequence[str] = ()
+    named: Sequence[SaidSentence] = ()
     meant: Sequence[SaidSentence] = ()
 
 
@@ -275,17 +275,23 @@ async def named_sentences(
     named = _named_by_words(shares)
     if named or embedding is None:
         nearest = heapq.nlargest(MEANT_MAX, shares, key=lambda text: shares[text])
-        return NamedSentences(named, [] if named else [said[text] for text in nearest])
+        return NamedSentences(
+            [said[text] for text in named], [] if named else [said[text] for text in nearest]
+        )
     near = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
     places = _places(replace(matches, candidates=near[:MEANT_CANDIDATES]), session, by_words=False)
     said = await _sentences_of(tx, places)
-    alike = await _cosines(tx, embedding, list(said))
+    alike = await cosines_of(tx, embedding, list(said))
     text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
     if text is not None:
-        return NamedSentences([text])
-    floor = OFFERED_SHARE * (embedding.unrelated or 0.0)
+        return NamedSentences([said[text]])
     nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
-    return NamedSentences((), [said[one] for one in nearest if alike[one] >= floor])
+    return NamedSentences((), [said[one] for one in nearest if is_offered(embedding, alike[one])])
+
+
+def is_offered(embedding: QueryEmbedding, cosine: float) -> bool:
+    """Return whether a text of this cosine to a query may be what it means."""
+    return cosine >= OFFERED_SHARE * (embedding.unrelated or 0.0)
 
 
 async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[str, SaidSentence]:
@@ -323,9 +329,13 @@ def _named_by_words(shares: Mapping[str, float]) -> list[str]:
     return named if best >= SHARE_MIN and len(named) <= SENTENCES_MAX else []
 
 
-async def _cosines(tx: Tx, embedding: QueryEmbedding, texts: Sequence[str]) -> dict[str, float]:
-    """Return how near each text is to a query; nothing where their vectors cannot be made now."""
-    made = await tx.encoder.encode(texts) if tx.encoder is not None else [None] * len(texts)
+async def cosines_of(
+    tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
+) -> dict[str, float]:
+    """Return the cosine of each text to a query, without those whose vector cannot be made now."""
+    if embedding is None or tx.encoder is None:
+        return {}
+    made = await tx.encoder.encode(texts)
     known = {text: vector for text, vector in zip(texts, made, strict=True) if vector}
     if not known:
         return {}
