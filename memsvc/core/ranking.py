@@ -170,37 +170,37 @@ def rank(
     distinguished by numbers that are far from each other. Each best entry should come with its
     neighbours, with no term scores where they matched nothing: an answer often repeats no word of
     its question."""
-    context_map = _context_by_number(candidates, weights)
-    term_score = {candidate.number: sum(candidate.term_scores.values()) for candidate in candidates}
-    question_numbers = {candidate.number for candidate in candidates if candidate.is_question}
+    numbers = [candidate.number for candidate in candidates]
+    at = {number: place for place, number in enumerate(numbers)}
+    contexts = _contexts(candidates, numbers, at, weights)
+    word_scores = [sum(candidate.term_scores.values()) for candidate in candidates]
     speakers_named = _speakers_named(candidates, question)
     asked = _without(question.asked_idf, speakers_named.terms) or _without(
         question.idf_by_term, speakers_named.terms
     )
     idf_norm = sqrt(sum(asked.values()))
     score_parts, matched_idf = [], []
-    for candidate in candidates:
-        number = candidate.number
-        context_score, matched = _context_score(candidate.term_scores, context_map[number], asked)
-        score_parts.append({"bm25": term_score[number], "near": context_score, "answer": 0.0})
+    for candidate, number, words in zip(candidates, numbers, word_scores, strict=True):
+        context = contexts.get(number, {})
+        context_score, matched = _context_score(candidate.term_scores, context, asked)
+        before = at.get(number - 1)
+        answer = (
+            weights.answer * word_scores[before] * _length_weight(candidate.length)
+            if before is not None and candidates[before].is_question
+            else 0.0
+        )
+        score_parts.append({"bm25": words, "near": context_score, "answer": answer})
         matched_idf.append(matched)
-        if number - 1 in question_numbers:
-            score_parts[-1]["answer"] = (
-                weights.answer * term_score[number - 1] * _length_weight(candidate.length)
-            )
     similarity = _add_similarity(candidates, score_parts, weights, question.unrelated)
     texts = [sum(parts.values()) for parts in score_parts]
     days = [candidate.day for candidate in candidates]
-    shares = _day_shares(
-        candidates,
-        days,
-        texts if similarity else [term_score[candidate.number] for candidate in candidates],
-    )
+    has_similarity = any(alike is not None for alike in similarity)
+    shares = _day_shares(candidates, days, texts if has_similarity else word_scores)
     day_score = weights.day * max(texts, default=0.0)
     places = _places(candidates, texts) if question.when.order else {}
     ranked = []
-    for candidate, parts, text, day, matched in zip(
-        candidates, score_parts, texts, days, matched_idf, strict=True
+    for candidate, parts, text, day, matched, alike in zip(
+        candidates, score_parts, texts, days, matched_idf, similarity, strict=True
     ):
         parts["day"] = day_score * shares.get(day, 0.0)
         score = text + parts["day"]
@@ -210,7 +210,7 @@ def rank(
         if score > 0:
             candidate.score, candidate.parts = score, parts
             candidate.relevance = matched / idf_norm if idf_norm else 0.0
-            candidate.similarity = similarity.get(candidate.number)
+            candidate.similarity = alike
             ranked.append(candidate)
     ranked.sort(key=attrgetter("score", "number"), reverse=True)
     return ranked
@@ -225,34 +225,34 @@ def _without(idf_by_term: Mapping[str, float], terms: Collection[str]) -> dict[s
     return {term: idf for term, idf in idf_by_term.items() if term not in terms}
 
 
-def _context_by_number(
-    candidates: Sequence["Candidate"], weights: "RankWeights"
+def _contexts(
+    candidates: Sequence["Candidate"],
+    numbers: Sequence[int],
+    at: Mapping[int, int],
+    weights: "RankWeights",
 ) -> dict[int, _Context]:
-    context_map: dict[int, _Context] = {candidate.number: {} for candidate in candidates}
-    length_weights = {
-        candidate.number: _length_weight(candidate.length) for candidate in candidates
-    }
+    """Return what reaches candidates from their neighbours, by number."""
+    contexts: dict[int, _Context] = {}
     steps = [
         (sign * distance, weights.context * weights.context_decay ** (distance - 1))
         for distance in range(1, weights.context_steps + 1)
         for sign in (-1, 1)
     ]
-    for source in candidates:
-        scores = source.term_scores
-        if not scores:
+    for source, number in zip(candidates, numbers, strict=True):
+        if not source.term_scores:
             continue
-        number = source.number
-        length_weight = length_weights[number]
+        length_weight = _length_weight(source.length)
         for step, weight in steps:
-            context = context_map.get(number + step)
-            if context is None:
+            place = at.get(number + step)
+            if place is None:
                 continue
-            path_weight = weight * length_weights[number + step] * length_weight
-            for term, score in scores.items():
+            context = contexts.setdefault(number + step, {})
+            path_weight = weight * _length_weight(candidates[place].length) * length_weight
+            for term, score in source.term_scores.items():
                 known = context.get(term)
                 if known is None or path_weight * score > known[0]:
                     context[term] = (path_weight * score, path_weight)
-    return context_map
+    return contexts
 
 
 def _context_score(
@@ -279,31 +279,29 @@ def _add_similarity(
     score_parts: Sequence[dict[str, float]],
     weights: "RankWeights",
     unrelated: float | None,
-) -> dict[int, float]:
+) -> list[float | None]:
     """Add the similarity in meaning to each text's score, as a share of the best text.
 
-    Returns by number how far its cosine is above that of unrelated text: of `unrelated`, or else of
-    the candidates' median, if they are enough to tell. Without any cosine nothing changes."""
-    cosines = {
-        candidate.number: candidate.cosine
-        for candidate in candidates
-        if candidate.cosine is not None
-    }
+    Returns how far each cosine is above that of unrelated text: of `unrelated`, or else of the
+    candidates' median, if they are enough to tell. Without any cosine nothing changes."""
     # unrelated texts have a specific cosine of 0
     specific = {
-        candidate.number: candidate.specific_cosine + (unrelated or 0.0)
-        for candidate in candidates
+        place: candidate.specific_cosine + (unrelated or 0.0)
+        for place, candidate in enumerate(candidates)
         if candidate.specific_cosine is not None
     }
-    distance_by_key, distance_max = floor_distance(specific)
+    distances, distance_max = floor_distance(specific)
     best = max((sum(parts.values()) for parts in score_parts), default=0.0) or 1.0
     scale = best * weights.similarity / (1 - weights.similarity) / distance_max
-    for candidate, parts in zip(candidates, score_parts, strict=True):
-        if candidate.number in distance_by_key:
-            parts["meaning"] = scale * distance_by_key[candidate.number]
+    for place, distance in distances.items():
+        score_parts[place]["meaning"] = scale * distance
     if unrelated is not None:
-        return {number: cosine - unrelated for number, cosine in cosines.items()}
-    return distance_by_key if len(cosines) >= FLOOR_CANDIDATES_MIN else {}
+        return [
+            None if candidate.cosine is None else candidate.cosine - unrelated
+            for candidate in candidates
+        ]
+    known = distances if len(specific) >= FLOOR_CANDIDATES_MIN else {}
+    return [known.get(place) for place in range(len(candidates))]
 
 
 def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[int, float]:

@@ -1,6 +1,6 @@
 """Search: the best entries of some indexes for some terms, in one statement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from itertools import repeat
@@ -13,7 +13,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.core.vectors import cosines, units, with_neighbours
 from memsvc.store.database import Row, Tx
-from memsvc.store.vectors import CANDIDATES, model_number, signs_of_vector
+from memsvc.store.vectors import CANDIDATES, CANDIDATES_MIN, model_number, signs_of_vector
 
 K = TypeVar("K")
 
@@ -178,86 +178,74 @@ def _found(
     row: Row, terms: Sequence[str], embedding: QueryEmbedding | None, query: IndexQuery
 ) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
-    scores: dict[int, dict[str, float]] = {}
+    scores_by_number: dict[int, dict[str, float]] = {}
     for number, term_number, score in zip(
         row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True
     ):
-        scores.setdefault(number, {})[terms[term_number - 1]] = score
-    cosine, specific = (
-        _similarity(row, embedding, windows=query.neighbours > 0)
-        if embedding is not None and row["alike"]
-        else ({}, {})
-    )
-    numbers = row["search_entries"]
+        scores_by_number.setdefault(number, {})[terms[term_number - 1]] = score
+    scores = [scores_by_number.get(number, _NO_SCORES) for number in row["search_entries"]]
+    nothing: Sequence[float | None] = [None] * len(scores)
+    cosine, specific = nothing, nothing
+    kept: Iterable[int] = range(len(scores))
+    if embedding is not None and row["alike"]:
+        cosine, specific = _similarity(row, embedding, windows=query.neighbours > 0)
+        kept = _kept(row, scores, specific, query)
     columns = [row[name] for name in ("length", "speaker", "role", "said_at", "asks", "ref")]
-    candidates = [
-        *map(
-            Candidate,
-            row["entries"],
-            [scores.get(number, _NO_SCORES) for number in numbers],
-            *columns,
-            map(cosine.get, numbers),
-            map(specific.get, numbers),
-            repeat(1.0),
-            row["feedback"],
-            row["books"],
-        )
-    ]
+    columns += [cosine, specific, repeat(1.0), row["feedback"], row["books"]]
+    found = [*zip(row["entries"], scores, *columns, strict=False)]
     counts = {
         terms[number - 1]: count
         for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)
     }
     names = dict(zip(row["named"] or (), row["names"] or (), strict=True))
-    kept = _kept(candidates, query) if cosine else candidates
-    return IndexMatches(row["book_entries"], counts, kept, names)
+    return IndexMatches(row["book_entries"], counts, [Candidate(*found[at]) for at in kept], names)
 
 
-def _kept(candidates: Sequence[Candidate], query: IndexQuery) -> list[Candidate]:
-    """Return what words found and what is beside it, and of the others the nearest by meaning."""
+def _kept(
+    row: Row,
+    scores: Sequence[Mapping[str, float]],
+    specific: Sequence[float | None],
+    query: IndexQuery,
+) -> list[int]:
+    """Return where what words found and its neighbours are, and the nearest of the others."""
+    places = [*zip(row["books"], row["entries"], strict=True)]
     steps = range(-query.neighbours, query.neighbours + 1)
     beside = {
-        (one.index_id, one.entry + step) for one in candidates if one.term_scores for step in steps
+        (book, entry + step)
+        for (book, entry), by_term in zip(places, scores, strict=True)
+        if by_term
+        for step in steps
     }
-    alone = [one for one in candidates if (one.index_id, one.entry) not in beside]
-    alone.sort(key=lambda one: one.specific_cosine or 0.0, reverse=True)
-    far = {(one.index_id, one.entry) for one in alone[query.best_by_embedding :]}
-    return [one for one in candidates if (one.index_id, one.entry) not in far]
+    alone = [at for at, place in enumerate(places) if place not in beside]
+    alone.sort(key=lambda at: specific[at] or 0.0, reverse=True)
+    far = set(alone[query.best_by_embedding :])
+    return [at for at in range(len(places)) if at not in far]
 
 
 def _similarity(
     row: Row, embedding: QueryEmbedding, *, windows: bool
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the cosines of entries to the query, and to what is specific in it, by search number.
+) -> tuple[Sequence[float | None], Sequence[float | None]]:
+    """Return the cosine of each entry to the query, and to what is specific in it.
 
-    With `windows`, that of a short message is of the mean of it and its neighbours, as an answer
-    means little without its question."""
+    None for an entry without a vector. With `windows`, that of a short message is of the mean of it
+    and its neighbours, as an answer means little without its question."""
+    at = {number: place for place, number in enumerate(row["alike"])}
+    places = [at.get(number, -1) for number in row["search_entries"]]
     vectors = units(row["vectors"], len(embedding.vector))
     if windows:
-        at = {number: place for place, number in enumerate(row["alike"])}
-        places: dict[tuple[int, int], int] = {}
-        short: dict[int, tuple[int, int]] = {}
-        for book, entry, number, length in zip(
-            row["books"], row["entries"], row["search_entries"], row["length"], strict=True
-        ):
-            place = at.get(number)
-            if place is not None:
-                places[book, entry] = place
-                if length <= WINDOW_LENGTH:
-                    short[place] = (book, entry)
+        entries = [*zip(row["books"], row["entries"], strict=True)]
+        by_entry = dict(zip(entries, places, strict=True))
         neighbours = [
-            (place, places.get((book, entry - 1), -1), places.get((book, entry + 1), -1))
-            for place, (book, entry) in short.items()
+            (place, by_entry.get((book, entry - 1), -1), by_entry.get((book, entry + 1), -1))
+            for (book, entry), place, length in zip(entries, places, row["length"], strict=True)
+            if place >= 0 and length <= WINDOW_LENGTH
         ]
         vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
     cosine, specific = (
-        {
-            number: value
-            for number, value in zip(row["alike"], cosines(vector, vectors), strict=True)
-            if isfinite(value)
-        }
+        [*(value if isfinite(value) else None for value in cosines(vector, vectors)), None]
         for vector in (embedding.vector, embedding.ordering)
     )
-    return cosine, specific
+    return [cosine[place] for place in places], [specific[place] for place in places]
 
 
 _NO_SCORES: Final[dict[str, float]] = {}
@@ -380,7 +368,8 @@ _INDEXES_BY_EMBEDDING = """shelves AS (
                 WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {model}
                     AND length(signs) = {dimensions} AND (book, entry) {passes}
                 ORDER BY bit_count(signs # {signs}::varbit), entry DESC
-                LIMIT greatest({candidates}, shelf.near)) AS nearest) AS one
+                LIMIT greatest(shelf.near, least({most}, {least} + 3 * shelf.near))
+            ) AS nearest) AS one
         WHERE shelf.near > 0
     )"""
 _EMBEDDING_NEIGHBOURS = """
@@ -451,7 +440,7 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         until = " AND ({as_of} IS NULL OR said_at <= {as_of})".format(**only)
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     by_embedding = _INDEXES_BY_EMBEDDING.format(
-        counters=counters, passes=passes, candidates=CANDIDATES, **numbers
+        counters=counters, passes=passes, most=CANDIDATES, least=CANDIDATES_MIN, **numbers
     )
     return _SEARCH.format(
         mark=CHANGE_MARK,

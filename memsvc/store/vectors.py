@@ -16,8 +16,10 @@ from memsvc.core.vectors import pack, signs_of, unpack
 from memsvc.store.database import Tx
 
 CANDIDATES: Final = 200
-"""Vectors compared exactly: those whose signs agree best with the question's. 20 lose three points
-of recall, 100 one, 200 none."""
+"""Maximum number of vectors compared exactly, those whose signs agree best with the question's, for
+60 results: 20 lose three points of recall, 100 one, 200 none."""
+CANDIDATES_MIN: Final = 50
+"""Vectors compared exactly for a single result; each further result adds three."""
 
 
 def signs_of_vector(vector: Sequence[float]) -> BitString:
