@@ -1,16 +1,26 @@
-"""Vectors as they are stored: a signed byte for each number, and a bit for each sign.
+"""Vectors as they are stored: a signed byte for each number, then the signs of each sentence.
 
-A byte loses nothing of a cosine that a ranking would notice. numpy is loaded with the first vector,
-as most commands need none.
+A byte loses nothing of a cosine that a ranking would notice. Of a sentence of a longer text a bit
+for each number is enough. numpy is loaded with the first vector, as most commands need none.
 """
 
 import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from math import pi, sqrt
+from typing import Any, Final, NamedTuple
 
 LARGEST = 127
+SIGN_COSINE: Final = sqrt(2 / pi)
+"""Cosine of a vector to its signs, each as 1 or -1."""
+
+
+class TextVector(NamedTuple):
+    """Vector of a text, and the signs of those of its first sentences, if it has several."""
+
+    whole: Sequence[float]
+    sentences: bytes = b""
 
 
 @cache
@@ -31,10 +41,29 @@ def pack(vectors: Sequence[Sequence[float]]) -> list[bytes]:
     return [row.tobytes() for row in scaled.astype(np.int8)]
 
 
-def unpack(packed: bytes) -> list[float]:
-    """Return a stored vector, at length 1."""
-    numbers: list[float] = units(packed, len(packed))[0].tolist()
+def pack_texts(vectors: Sequence[TextVector]) -> list[bytes]:
+    """Return vectors of one length as they are stored."""
+    packed = pack([vector.whole for vector in vectors])
+    return [whole + vector.sentences for whole, vector in zip(packed, vectors, strict=True)]
+
+
+def unpack(packed: bytes, length: int) -> list[float]:
+    """Return a stored vector of a length, at length 1."""
+    numbers: list[float] = units(packed[:length], length)[0].tolist()
     return numbers
+
+
+def parts(packed: bytes, sizes: Sequence[int], length: int) -> tuple[bytes, bytes, list[int]]:
+    """Return the vectors of a length without their sentences, all sentences, and how many each has.
+
+    `packed` are stored vectors one after the other, `sizes` the bytes of each."""
+    np = numpy()
+    numbers = np.frombuffer(packed, dtype=np.uint8)
+    ends = np.cumsum(sizes)
+    is_whole = np.zeros(len(numbers), bool)
+    is_whole[(ends - sizes)[:, None] + np.arange(length)] = True
+    counts = [(size - length) // -(-length // 8) for size in sizes]
+    return numbers[is_whole].tobytes(), numbers[~is_whole].tobytes(), counts
 
 
 def signs_of(vector: Sequence[float]) -> bytes:
@@ -69,9 +98,32 @@ def cosines(vector: Sequence[float], vectors: Any) -> list[float]:
     """Return the cosine of a vector to each row of vectors of length 1.
 
     It is not a number where either has no direction, being all zeros."""
-    np = numpy()
-    found: list[float] = (vectors @ _scaled(np.asarray(vector, dtype=np.float32)[None])[0]).tolist()
+    found: list[float] = (vectors @ _unit(vector)).tolist()
     return found
+
+
+def best_cosines(
+    vector: Sequence[float], vectors: Any, sentences: bytes, counts: Sequence[int]
+) -> list[float]:
+    """Return the cosine of a vector to each row, or to its nearest sentence if that is nearer.
+
+    `sentences` are the signs of all sentences, `counts` says how many each row has."""
+    np = numpy()
+    unit = _unit(vector)
+    best = vectors @ unit
+    if sentences:
+        signs = np.unpackbits(
+            np.frombuffer(sentences, np.uint8).reshape(sum(counts), -1), axis=1, count=len(unit)
+        )
+        found = (2 * (signs @ unit) - unit.sum()) / (SIGN_COSINE * sqrt(len(unit)))
+        np.maximum.at(best, np.repeat(np.arange(len(best)), counts), found)
+    result: list[float] = best.tolist()
+    return result
+
+
+def _unit(vector: Sequence[float]) -> Any:
+    np = numpy()
+    return _scaled(np.asarray(vector, dtype=np.float32)[None])[0]
 
 
 def _scaled(vectors: Any) -> Any:

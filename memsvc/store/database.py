@@ -30,6 +30,7 @@ from memsvc.core.errors import Code, InDoubtError, resource_busy
 from memsvc.core.options import Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
+from memsvc.core.vectors import TextVector
 from memsvc.store.connections import (
     CANNOT_CONNECT,
     DRIVER_ERRORS,
@@ -139,7 +140,7 @@ class Encoder(Protocol):
         """Return the name that vectors are kept under."""
         ...
 
-    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
         """Return the vectors of texts; None for what a job has to embed later."""
         ...
 

@@ -20,7 +20,7 @@ from memsvc.core.analysis import CHANGE_MARK, TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import offset_of, with_offset
-from memsvc.core.vectors import pack
+from memsvc.core.vectors import TextVector, pack_texts
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.vectors import model_number, signs_of_vector
 
@@ -138,7 +138,7 @@ async def _set_offsets(
         )
 
 
-async def _vectors(tx: Tx, entries: Sequence[NewEntry]) -> list[Sequence[float] | None]:
+async def _vectors(tx: Tx, entries: Sequence[NewEntry]) -> list[TextVector | None]:
     """Return the vectors that can be made at once; None for the others."""
     if tx.encoder is None:
         return [None] * len(entries)
@@ -158,7 +158,7 @@ class _PreparedEntry:
     entry: NewEntry
     counts: Counter[str]
     length: int
-    vector: Sequence[float] | None
+    vector: TextVector | None
 
 
 async def _put(
@@ -211,15 +211,15 @@ async def _put(
     return {row["index_id"]: (row["first"], row["fresh"]) for row in rows}
 
 
-def _packed(tx: Tx, vectors: Sequence[Sequence[float] | None]) -> tuple[Any, ...]:
+def _packed(tx: Tx, vectors: Sequence[TextVector | None]) -> tuple[Any, ...]:
     """Return the model of vectors, and the signs and bytes of each; None without any."""
     made = [vector for vector in vectors if vector is not None]
     if tx.encoder is None or not made:
         return None, None, None
-    packed = iter(pack(made))
+    packed = iter(pack_texts(made))
     return (
         model_number(tx.encoder.model),
-        [None if vector is None else signs_of_vector(vector) for vector in vectors],
+        [None if vector is None else signs_of_vector(vector.whole) for vector in vectors],
         [None if vector is None else next(packed) for vector in vectors],
     )
 

@@ -195,7 +195,7 @@ _MATCH_EMBEDDING = f"""
         CROSS JOIN LATERAL ({_LIVE.format(place="coarse")} OFFSET 0) AS live LIMIT $11
     )
     SELECT found.project, found.entry, one.vector FROM found CROSS JOIN LATERAL (
-        SELECT vector FROM embeddings
+        SELECT substring(vector FOR $9) AS vector FROM embeddings
         WHERE tenant = $1 AND project = found.project AND book = $2 AND model = $7
             AND entry = found.entry OFFSET 0) AS one
 """

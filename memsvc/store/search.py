@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
-from memsvc.core.vectors import cosines, units, with_neighbours
+from memsvc.core.vectors import best_cosines, cosines, parts, units, with_neighbours
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATES, CANDIDATES_MIN, model_number, signs_of_vector
 
@@ -103,6 +103,8 @@ NO_FILTER: Final = SearchFilter()
 WINDOW_LENGTH: Final = 2 * SHORT_LENGTH
 """Terms up to which the vector of a message is taken together with those of its neighbours."""
 NEIGHBOUR_WEIGHT: Final = 0.6
+SENTENCE_WEIGHT: Final = 0.4
+"""Share of the message alone, or of its nearest sentence, in the cosine by which it is ordered."""
 
 
 async def search(
@@ -228,10 +230,13 @@ def _similarity(
     """Return the cosine of each entry to the query, and to what is specific in it.
 
     None for an entry without a vector. With `windows`, that of a short message is of the mean of it
-    and its neighbours, as an answer means little without its question."""
+    and its neighbours, as an answer means little without its question. What is specific is compared
+    with the nearest sentence as well, as a message may say several things."""
     at = {number: place for place, number in enumerate(row["alike"])}
     places = [at.get(number, -1) for number in row["search_entries"]]
-    vectors = units(row["vectors"], len(embedding.vector))
+    length = len(embedding.vector)
+    packed, sentences, counts = parts(row["vectors"], row["sizes"], length)
+    alone = vectors = units(packed, length)
     if windows:
         entries = [*zip(row["books"], row["entries"], strict=True)]
         by_entry = dict(zip(entries, places, strict=True))
@@ -241,11 +246,16 @@ def _similarity(
             if place >= 0 and length <= WINDOW_LENGTH
         ]
         vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
-    cosine, specific = (
-        [*(value if isfinite(value) else None for value in cosines(vector, vectors)), None]
-        for vector in (embedding.vector, embedding.ordering)
+    best = best_cosines(embedding.ordering, alone, sentences, counts)
+    specific = [
+        (1 - SENTENCE_WEIGHT) * value + SENTENCE_WEIGHT * nearest
+        for value, nearest in zip(cosines(embedding.ordering, vectors), best, strict=True)
+    ]
+    cosine, specific_cosine = (
+        [*(value if isfinite(value) else None for value in values), None]
+        for values in (cosines(embedding.vector, vectors), specific)
     )
-    return [cosine[place] for place in places], [specific[place] for place in places]
+    return [cosine[place] for place in places], [specific_cosine[place] for place in places]
 
 
 _NO_SCORES: Final[dict[str, float]] = {}
@@ -377,11 +387,12 @@ _EMBEDDING_NEIGHBOURS = """
                 ON p.shelf = near.book AND p.search_entry = near.entry
                 CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
 _SIMILARITY = """ LEFT JOIN LATERAL (
-            SELECT array_agg(entry) AS alike, string_agg(vector, ''::bytea) AS vectors
+            SELECT array_agg(entry) AS alike, array_agg(octet_length(vector)) AS sizes,
+                string_agg(vector, ''::bytea) AS vectors
             FROM (SELECT entry, vector FROM embeddings
                 WHERE tenant = $1 AND project = $2 AND book = rows.shelf AND model = {model}
                     AND entry = ANY(rows.search_entries)
-                    AND octet_length(vector) = {dimensions} OFFSET 0) AS kept
+                    AND length(signs) = {dimensions} OFFSET 0) AS kept
         ) AS meanings ON true"""
 # The search index of the first entry of an index, unless it is searched and shows that entry.
 _UNSEARCHED: Final = """(SELECT b.book FROM (
@@ -451,9 +462,9 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",
         until=until,
-        cosines="alike, vectors"
+        cosines="alike, sizes, vectors"
         if with_embedding
-        else "NULL::int4[] AS alike, NULL::bytea AS vectors",
+        else "NULL::int4[] AS alike, NULL::int4[] AS sizes, NULL::bytea AS vectors",
         joined=_SIMILARITY.format(**numbers) if with_embedding else "",
         unsearched=_UNSEARCHED if with_first else "NULL::int8",
     )

@@ -1,7 +1,8 @@
 """Vectors of entries, derived from their texts: losing them costs nothing but time.
 
-Entries are numbered as their search index does. A vector is stored as signed bytes, and apart from
-them its signs, which the first pass of a search compares (`core/vectors`).
+Entries are numbered as their search index does. A vector is stored as signed bytes, with the signs
+of the text's sentences behind them, and apart from these its own signs, which the first pass of a
+search compares (`core/vectors`).
 """
 
 import hashlib
@@ -12,7 +13,7 @@ from asyncpg import BitString
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
-from memsvc.core.vectors import pack, signs_of, unpack
+from memsvc.core.vectors import TextVector, pack_texts, signs_of, unpack
 from memsvc.store.database import Tx
 
 CANDIDATES: Final = 200
@@ -79,7 +80,7 @@ async def latest(tx: Tx, index_id: int, model: str) -> int:
     )
 
 
-async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
+async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, TextVector]) -> int:
     """Store vectors of one length by entry; return how many were new.
 
     Entries that were hidden or removed meanwhile stay out. Locks the index's row against changes
@@ -104,8 +105,8 @@ async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[
         index_id,
         model_number(model),
         list(vectors),
-        [signs_of_vector(vector) for vector in vectors.values()],
-        pack(list(vectors.values())),
+        [signs_of_vector(vector.whole) for vector in vectors.values()],
+        pack_texts(list(vectors.values())),
     )
 
 
@@ -113,8 +114,9 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
     """Return the vectors of a model that these entries of an index have, by number."""
     rows = await tx.fetch(
         """
-        SELECT asked.entry, one.vector FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
-            SELECT vector FROM embeddings
+        SELECT asked.entry, length(one.signs) AS length, one.vector
+        FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
+            SELECT signs, vector FROM embeddings
             WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
                 AND entry = asked.entry OFFSET 0) AS one
         """,
@@ -122,7 +124,7 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         model_number(model),
         list(entries),
     )
-    return {row["entry"]: unpack(row["vector"]) for row in rows}
+    return {row["entry"]: unpack(row["vector"], row["length"]) for row in rows}
 
 
 async def remove(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> None:

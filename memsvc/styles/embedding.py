@@ -8,17 +8,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from time import perf_counter
 from typing import Final
 
 import structlog
 
 from memsvc.core.call_context import step_done
+from memsvc.core.chunks import sentences
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Embedder, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.vectors import TextVector, signs_of
 from memsvc.store import jobs, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.search import QueryEmbedding
@@ -39,6 +41,8 @@ ENCODED_CHARS: Final = 1_600
 """Maximum characters of one text that the bundled encoder reads."""
 ENCODED_CHARS_MAX: Final = 8_000
 """Maximum characters encoded while a call waits, which takes about 30 ms."""
+SENTENCES_MAX: Final = 6
+"""Sentences of a text that have vectors of their own: more improve nothing."""
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
 
@@ -60,7 +64,7 @@ class Embedding:
         self.job = Job(name=EMBED_JOB, run=self.embed)
         self.sweep = Job(name=SWEEP_JOB, run=self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
-        self._made: OrderedDict[bytes, Sequence[float]] = OrderedDict()
+        self._made: OrderedDict[bytes, TextVector] = OrderedDict()
         database.encoder = self
 
     @property
@@ -86,8 +90,8 @@ class Embedding:
         [vector] = await self.encode([text])
         if vector is None:
             return None
-        is_said = is_said or (self._embedder.log_odds("change", vector) or 0.0) > 0
-        return QueryEmbedding(vector, self.model, self.unrelated) if is_said else None
+        is_said = is_said or (self._embedder.log_odds("change", vector.whole) or 0.0) > 0
+        return QueryEmbedding(vector.whole, self.model, self.unrelated) if is_said else None
 
     async def embed(self, scope: Scope, subject: str) -> None:
         """Give every entry of an index (the subject is its id) its vector, and remove all others.
@@ -121,7 +125,7 @@ class Embedding:
                 )
             if not texts:
                 return
-            made = await self.embed_texts(list(texts.values()))
+            made = await self._text_vectors(list(texts.values()))
             async with self._database.begin(scope) as tx:
                 await vectors.put(tx, index_id, self.model, dict(zip(texts, made, strict=True)))
             after = max(texts)
@@ -139,11 +143,23 @@ class Embedding:
         self._meter.add("memsvc_embedding_texts_total", len(texts))
         return made
 
+    async def _text_vectors(self, texts: Sequence[str]) -> list[TextVector]:
+        """Return the vector of each text, from an in-process embedder with those of its sentences.
+
+        A text of several sentences is found by each of them, as questions are about one thing."""
+        parts = [_sentences(text) if self._embedder.in_process else [] for text in texts]
+        made = await self.embed_texts([*texts, *chain.from_iterable(parts)])
+        signs = map(signs_of, made[len(texts) :])
+        return [
+            TextVector(whole, b"".join(islice(signs, len(part))))
+            for whole, part in zip(made, parts, strict=False)
+        ]
+
     async def load(self) -> None:
         """Load what the embedder needs before its first vector."""
         await self._embedder.load()
 
-    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
+    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
         """Return vectors of texts that are about to be stored, None for those left to a job.
 
         Only a loaded in-process embedder encodes, and only the last ENCODED_CHARS_MAX characters of
@@ -161,7 +177,7 @@ class Embedding:
             if key not in self._made and size <= ENCODED_CHARS_MAX
         }
         if missing:
-            made = await self.embed_texts(list(missing.values()))
+            made = await self._text_vectors(list(missing.values()))
             self._made.update(zip(missing, made, strict=True))
         vectors = [self._made.get(key) for key in keys]
         while len(self._made) > TEXTS_KEPT:
@@ -228,6 +244,12 @@ async def queue_embedding(tx: Tx, now: datetime) -> None:
     """Queue the jobs that make the vectors which the entries added in a transaction lack."""
     for index_id in sorted(tx.unembedded):
         await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=now)
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the first sentences of a text; none if it is a single one."""
+    found = list(islice(sentences(text[:ENCODED_CHARS]), SENTENCES_MAX))
+    return found if len(found) > 1 else []
 
 
 def _key(text: str) -> bytes:

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
+from memsvc.core.vectors import TextVector
 from memsvc.store import index, search, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
@@ -44,7 +45,8 @@ async def put(
     database: Database, scope: Scope, given: Mapping[int, Sequence[float]], model: str = MODEL
 ) -> int:
     async with database.begin(scope) as tx:
-        return await vectors.put(tx, BOOK, model, given)
+        made = {entry: TextVector(vector) for entry, vector in given.items()}
+        return await vectors.put(tx, BOOK, model, made)
 
 
 async def nearest(

@@ -12,6 +12,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import SILENT, ProgressCallback
+from memsvc.core.vectors import TextVector
 from memsvc.core.word_similarity import (
     has_other_numbers,
     is_contradiction,
@@ -297,7 +298,8 @@ class DreamService:
         )
         if pending.token_usage and pending.vector is not None and self.index.embedding is not None:
             model = self.index.embedding.model
-            await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
+            made = {pending.block.entry: TextVector(pending.vector)}
+            await vectors.put(writing.tx, INDEX_ID, model, made)
         await knowledge_blocks.promote(writing.tx, values, writing.use.active_h)
         await knowledge_blocks.tag(writing.tx, block.block_id, verdict.tags)
         contradiction_count, duplicate_count = await self._note_conflicts(

@@ -336,7 +336,7 @@ async def cosines_of(
     if embedding is None or tx.encoder is None:
         return {}
     made = await tx.encoder.encode(texts)
-    known = {text: vector for text, vector in zip(texts, made, strict=True) if vector}
+    known = {text: vector.whole for text, vector in zip(texts, made, strict=True) if vector}
     if not known:
         return {}
     vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
