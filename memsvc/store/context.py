@@ -174,7 +174,8 @@ async def read_items(
 
     Items that were made unfindable are left out; texts are cut to `chars_max` characters.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        IndexedItem,
         """
         SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5
@@ -187,7 +188,6 @@ async def read_items(
         chars_max,
         limit,
     )
-    return [IndexedItem(**row) for row in rows]
 
 
 async def written_before(

@@ -20,7 +20,7 @@ from contextlib import (
 from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 from pydantic import Field, field_validator
@@ -49,6 +49,8 @@ from memsvc.store.tables import check_isolation
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """First version of PostgreSQL that can end a transaction as a whole."""
+
+Kind = TypeVar("Kind")
 
 Row = Mapping[str, Any]
 """Row by column name; asyncpg's records are such mappings."""
@@ -197,6 +199,21 @@ class Tx:
         if sql not in self.on_node:
             self.on_node[sql] = await statement_on_node(self._connection, sql)
         return await self.fetch(self.on_node[sql], *arguments)
+
+    async def fetch_as(self, kind: type[Kind], sql: str, *arguments: Any) -> list[Kind]:
+        """Return all rows of a statement as objects, whose fields are the columns."""
+        return [kind(**row) for row in await self.fetch(sql, *arguments)]
+
+    async def fetch_with(
+        self, make: Callable[[Row], Kind], sql: str, *arguments: Any
+    ) -> list[Kind]:
+        """Return what `make` returns for each row of a statement."""
+        return list(map(make, await self.fetch(sql, *arguments)))
+
+    async def fetchrow_as(self, kind: type[Kind], sql: str, *arguments: Any) -> Kind | None:
+        """Return the first row of a statement as an object, or None."""
+        row = await self.fetchrow(sql, *arguments)
+        return kind(**row) if row else None
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
         """Return the first row of a statement, or None."""

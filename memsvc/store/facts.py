@@ -214,7 +214,7 @@ async def facts_of_claims(
             WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
               AND NOT forgotten ORDER BY valid_from DESC LIMIT $10) AS f
         """,
-        list(index_ids),
+        index_ids,
         foreign,
         *columns_of(identities, 3),
         *columns_of(shared, 2),
@@ -440,7 +440,8 @@ async def facts_from_turns(
     tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime
 ) -> list[Fact]:
     """Return the facts in any state that rest on these turns, or on others found after `since`."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
@@ -448,42 +449,41 @@ async def facts_from_turns(
               OR valid_from > $6)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         session,
-        list(turns),
+        turns,
         since,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def history(tx: Tx, index_ids: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
     """Return the facts of these identities in any state, in the order they were found."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
           AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         *columns_of(identities, 3),
     )
-    return [fact_of(row) for row in rows]
 
 
 async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[Fact]:
     """Return every current fact of these indexes, oldest first, then in their order."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         now,
     )
-    return [fact_of(row) for row in rows]
 
 
 class CurrentFact(NamedTuple):
@@ -533,7 +533,7 @@ async def latest_facts(
         """,
         index_id,
         now,
-        list(first),
+        first,
         limit,
     )
     found = [

@@ -12,7 +12,7 @@ import orjson
 
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
 _OF_USER: Final = "tenant = $1 AND project = $2 AND session = $3 AND user_id = $4"
@@ -90,15 +90,15 @@ async def remove_of(tx: Tx, session: str, user: str) -> int:
 
 async def guard_rows(tx: Tx, session: str, turns: Sequence[str]) -> list[dict[str, Any]]:
     """Return turn, fingerprint (hexadecimal) and result of the guards of turns."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        dict,
         """
         SELECT turn, encode(fingerprint, 'hex') AS fingerprint, result FROM guards
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
         """,
         session,
-        list(turns),
+        turns,
     )
-    return [dict(row) for row in rows]
 
 
 async def restore_guards(tx: Tx, session: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -128,11 +128,11 @@ async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[dict[str, Any]]:
 
 async def facts_of_rows(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Fact]:
     """Return the facts in such rows."""
-    found: list[Row] = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM jsonb_populate_recordset(NULL::facts, $3)
         WHERE project = $2 AND $1::bytea IS NOT NULL
         """,
         list(rows),
     )
-    return [fact_of(row) for row in found]

@@ -49,12 +49,12 @@ _COLUMNS = [one.name for one in fields(UsageClock)]
 
 async def find(tx: Tx) -> UsageClock | None:
     """Return the use of an index so far, or None."""
-    row = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        UsageClock,
         f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book"
         " = $3",
         INDEX_ID,
     )
-    return UsageClock(**row) if row else None
 
 
 async def save(tx: Tx, clock: UsageClock) -> None:
@@ -180,7 +180,7 @@ async def existing_ids(tx: Tx, block_ids: Sequence[str]) -> set[str]:
         "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
         " ANY($4::text[])",
         INDEX_ID,
-        list(block_ids),
+        block_ids,
     )
     return set(found)
 
@@ -231,7 +231,7 @@ async def tag(tx: Tx, block_id: str, tags: Sequence[str]) -> None:
             """,
             INDEX_ID,
             block_id,
-            list(tags),
+            tags,
         )
 
 
@@ -334,14 +334,15 @@ async def add_use(tx: Tx, block_ids: Sequence[str], now_h: float) -> None:
             AND status <> 'archived'
         """,
         INDEX_ID,
-        list(block_ids),
+        block_ids,
         now_h,
     )
 
 
 async def pending(tx: Tx, *, limit: int) -> list[KnowledgeBlock]:
     """Return the blocks of the inbox that have waited longest."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"""
         SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM (
             SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
@@ -352,7 +353,6 @@ async def pending(tx: Tx, *, limit: int) -> list[KnowledgeBlock]:
         INDEX_ID,
         limit,
     )
-    return [block_of(row) for row in rows]
 
 
 async def tagged(tx: Tx, patterns: Sequence[str], *, limit: int) -> dict[str, list[str]]:
@@ -422,7 +422,7 @@ async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: in
         """,
         INDEX_ID,
         list(before_h),
-        list(before_h.values()),
+        before_h.values(),
         limit,
     )
 
@@ -450,7 +450,8 @@ async def listing(
             {" AND category = $5" if category is not None else ""} ORDER BY confidence DESC
                 LIMIT $4"""
         arguments = []
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM ({found}) AS n {ENTRY} ORDER BY"
         " n.confidence DESC, n.notion",
         INDEX_ID,
@@ -458,7 +459,6 @@ async def listing(
         *arguments,
         *([category] if category is not None else []),
     )
-    return [block_of(row) for row in rows]
 
 
 async def archived(tx: Tx, *, category: str | None, limit: int) -> list[KnowledgeBlock]:
@@ -466,7 +466,8 @@ async def archived(tx: Tx, *, category: str | None, limit: int) -> list[Knowledg
 
     They no longer have tags.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"""
         SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM (
             SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
@@ -479,7 +480,6 @@ async def archived(tx: Tx, *, category: str | None, limit: int) -> list[Knowledg
         limit,
         *([category] if category is not None else []),
     )
-    return [block_of(row) for row in rows]
 
 
 @frozen

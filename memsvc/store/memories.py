@@ -207,7 +207,8 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
 
     None where there never was such a memory.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT f.* FROM memories AS m CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
@@ -220,7 +221,6 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
         index_id,
         memory,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def _read(
@@ -232,7 +232,8 @@ async def _read(
     """
     # OFFSET 0: the id is a value when memories are looked up; row level security keeps an
     # expression from their key
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        _memory,
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
             SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
@@ -247,7 +248,6 @@ async def _read(
         dict(shown.metadata),
         *arguments,
     )
-    return [_memory(row) for row in rows]
 
 
 def _memory(row: Row) -> Memory:

@@ -139,14 +139,14 @@ async def indexes_with_facts(tx: Tx, session: str, prefix: str) -> list[str]:
 
 async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int) -> list[Fact]:
     """Return some facts of an index, past ones included, that were learned in a session."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry"
         " LIMIT $5",
         session,
         index_id,
         limit,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def count_facts(tx: Tx, index_id: int, session: str) -> int:

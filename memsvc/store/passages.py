@@ -69,7 +69,7 @@ async def search(
         rows = await tx.fetch(
             _SEARCH,
             *range_.arguments,
-            list(terms),
+            terms,
             float(SHORT_LENGTH),
             float(LONG_LENGTH),
             limit,

@@ -294,7 +294,7 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
           AND evidence ->> 'turn' = ANY($4::text[]) AND evidence ->> 'user' <> ''
         """,
         session,
-        list(turns),
+        turns,
     )
     return set(found)
 

@@ -118,7 +118,7 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         """,
         index_id,
         model_number(model),
-        list(entries),
+        entries,
     )
     return {row["entry"]: unpack(row["vector"]) for row in rows}
 
@@ -132,7 +132,7 @@ async def remove(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> N
         """,
         index_id,
         model_number(model),
-        list(entries),
+        entries,
     )
 
 
@@ -147,7 +147,7 @@ async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
             AND v.entry = ANY($4::int4[])
         """,
         index_id,
-        list(entries),
+        entries,
     )
 
 
@@ -165,7 +165,7 @@ async def move(tx: Tx, source_id: int, index_id: int, numbers: Mapping[int, int]
         source_id,
         index_id,
         list(numbers),
-        list(numbers.values()),
+        numbers.values(),
     )
 
 
