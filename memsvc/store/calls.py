@@ -271,4 +271,4 @@ async def roll(database: Database, keep_days: int) -> RolledPartitions:
     [row] = await database.registry(
         "SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days
     )
-    return RolledPartitions(row["made"], row["dropped"], row["kept_days"])
+    return RolledPartitions(**row)

@@ -111,8 +111,9 @@ async def read(
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:
     """Return the streams that the latest items of a session's running context are read from."""
-    found = await tx.fetch_column(
-        """
+    return set(
+        await tx.fetch_column(
+            """
         SELECT DISTINCT stream FROM (
             SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
                 AND entry >= coalesce(
@@ -120,11 +121,11 @@ async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int
                     AND session = $3), 0)
             ORDER BY entry DESC LIMIT $5) AS latest
         """,
-        session,
-        index_id,
-        limit,
+            session,
+            index_id,
+            limit,
+        )
     )
-    return set(found)
 
 
 @frozen

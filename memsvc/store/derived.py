@@ -197,17 +197,18 @@ async def existing_records(
     tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]
 ) -> set[str]:
     """Return which of these records of a session the indexes have as facts, in any state."""
-    found = await tx.fetch_column(
-        """
+    return set(
+        await tx.fetch_column(
+            """
         SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
             AND record = ANY($5::text[]) AND evidence ->> 'session' = $4
         """,
-        index_ids,
-        session,
-        records,
+            index_ids,
+            session,
+            records,
+        )
     )
-    return set(found)
 
 
 async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
@@ -249,11 +250,13 @@ async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
 
 async def forgotten(tx: Tx, index_id: int) -> set[int]:
     """Return the facts of an index, by entry, that are never to be shown again."""
-    found = await tx.fetch_column(
-        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten",
-        index_id,
+    return set(
+        await tx.fetch_column(
+            "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3"
+            " AND forgotten",
+            index_id,
+        )
     )
-    return set(found)
 
 
 async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.facts import (
@@ -321,6 +322,14 @@ _OVERWRITE: Final = f"""ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
     {", ".join(f"{name} = EXCLUDED.{name}" for name in COLUMNS.split(", ")[1:])}"""
 
 
+_stored_first: Final = attrgetter(
+    *("index_id", "entry", "statement.record", "statement.fact_id", "statement.key"),
+    *("statement.slot", "statement.value", "statement.keywords", "statement.tier"),
+    *("statement.confidence", "state", "valid_from", "valid_to", "expires_at", "superseded_by"),
+)
+"""The values of a fact's first columns: its index, then `COLUMNS` as far as the evidence."""
+
+
 async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
     """Store facts, by index and entry, with all their columns; those no longer active first.
 
@@ -333,21 +342,7 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
         """,
         [
             (
-                fact.index_id,
-                fact.entry,
-                fact.statement.record,
-                fact.statement.fact_id,
-                fact.statement.key,
-                fact.statement.slot,
-                fact.statement.value,
-                fact.statement.keywords,
-                fact.statement.tier.value,
-                fact.statement.confidence,
-                fact.state.value,
-                fact.valid_from,
-                fact.valid_to,
-                fact.expires_at,
-                fact.superseded_by,
+                *_stored_first(fact),
                 evidence_of(fact),
                 fact.statement.statement,
                 doubt_fields_of(fact.doubt),

@@ -102,9 +102,10 @@ async def files_to_collect(
 
     Fewer than `limit` when there are no more after them.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        FileWork,
         f"""
-        SELECT f.incarnation, coalesce(f.deleted_at < $6, false) AS gone,
+        SELECT f.incarnation AS file_id, coalesce(f.deleted_at < $6, false) AS gone,
             f.indexed_bytes > 0 AS indexed, (
             EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2
                 AND incarnation = f.incarnation
@@ -130,7 +131,6 @@ async def files_to_collect(
         keep.deleted_before,
         limit,
     )
-    return [FileWork(row["incarnation"], row["gone"], row["prune"], row["indexed"]) for row in rows]
 
 
 async def lock_file(tx: Tx, file_id: uuid.UUID) -> bool:

@@ -12,6 +12,7 @@ import orjson
 
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
@@ -30,9 +31,9 @@ class Undo:
 
     lines: dict[str, str] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
-    facts: list[dict[str, Any]] = field(default_factory=list)
+    facts: list[JsonObject] = field(default_factory=list)
     fact_words: list[str] = field(default_factory=list)
-    guards: list[dict[str, Any]] = field(default_factory=list)
+    guards: list[JsonObject] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
 
 
@@ -88,7 +89,7 @@ async def remove_of(tx: Tx, session: str, user: str) -> int:
     return await tx.execute(f"DELETE FROM forgets WHERE {_OF_USER}", session, user)
 
 
-async def guard_rows(tx: Tx, session: str, turns: Sequence[str]) -> list[dict[str, Any]]:
+async def guard_rows(tx: Tx, session: str, turns: Sequence[str]) -> list[JsonObject]:
     """Return turn, fingerprint (hexadecimal) and result of the guards of turns."""
     return await tx.fetch_with(
         dict,
@@ -113,7 +114,7 @@ async def restore_guards(tx: Tx, session: str, rows: Sequence[Mapping[str, Any]]
     )
 
 
-async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[dict[str, Any]]:
+async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[JsonObject]:
     """Return the rows of facts as JSON, as they are stored."""
     return await tx.fetch_column(
         f"""

@@ -45,7 +45,8 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     can no longer finish.
     """
     token = uuid.uuid4()
-    row = await tx.fetchrow(
+    claimed = await tx.fetchrow_as(
+        Guard,
         """
         INSERT INTO guards AS g (tenant, project, session, turn, done, token, fingerprint,
             first_entry, claimed_at)
@@ -62,8 +63,8 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
         now,
         now - STALE_AFTER,
     )
-    if row is not None:
-        return Guard(**row)
+    if claimed is not None:
+        return claimed
     existing = await find(tx, session, turn)
     if existing is not None and existing.done:
         return existing

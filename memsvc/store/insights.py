@@ -147,13 +147,14 @@ async def list_all(tx: Tx, index_ids: Sequence[int], *, limit: int) -> list[Insi
 
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
-    found = await tx.fetch_column(
-        "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
-        " insight = ANY($4::text[])",
-        index_id,
-        ids,
+    return set(
+        await tx.fetch_column(
+            "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
+            " insight = ANY($4::text[])",
+            index_id,
+            ids,
+        )
     )
-    return set(found)
 
 
 async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: datetime) -> None:

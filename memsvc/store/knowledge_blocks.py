@@ -176,13 +176,14 @@ async def find_live(tx: Tx, digest: str) -> tuple[str, Status] | None:
 
 async def existing_ids(tx: Tx, block_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are those of blocks, live or archived."""
-    found = await tx.fetch_column(
-        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
-        " ANY($4::text[])",
-        INDEX_ID,
-        block_ids,
+    return set(
+        await tx.fetch_column(
+            "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3"
+            " AND notion = ANY($4::text[])",
+            INDEX_ID,
+            block_ids,
+        )
     )
-    return set(found)
 
 
 async def add(tx: Tx, new: NewKnowledgeBlock, now: datetime) -> None:
