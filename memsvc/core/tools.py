@@ -31,6 +31,7 @@ from pydantic.json_schema import SkipJsonSchema
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import IDENTIFIER_BYTES_MAX, check_identifier, check_project
 from memsvc.core.ports import PassageSearch
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
@@ -114,7 +115,7 @@ class ProjectEvent:
 
     number: int
     kind: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 class ProjectEventSource(Protocol):
@@ -240,7 +241,7 @@ def result_adapter(result: type) -> TypeAdapter[Any]:
 class CallOutcome:
     """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
 
-    body: dict[str, Any]
+    body: JsonObject
     text: str
     error: MemsvcError | None = None
 
@@ -381,9 +382,9 @@ class Tool:
         field = None if self.toolset == "admin" else self.arguments.model_fields.get(name)
         return field is not None and field.default != ALL_PROJECTS
 
-    def body(self, result: Any) -> dict[str, Any]:
+    def body(self, result: Any) -> JsonObject:
         """Return a result of this tool as JSON."""
-        body: dict[str, Any] = result_adapter(self.result).dump_python(
+        body: JsonObject = result_adapter(self.result).dump_python(
             result, mode="json", warnings="error"
         )
         return body

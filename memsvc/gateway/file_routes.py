@@ -27,6 +27,7 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.scope import Scope as DataScope
@@ -336,14 +337,14 @@ class FileHandlers:
             "file_restore_version": self._restore,
         }
 
-    async def _delete(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _delete(self, request: Request, arguments: JsonObject) -> Response:
         condition = write_condition(request.headers)
         if condition.absent:
             raise invalid("the header if-none-match is not supported for this request")
         arguments |= condition.arguments()
         return answer(request, await call(self.dispatch, request, "file_delete", arguments))
 
-    async def _restore(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _restore(self, request: Request, arguments: JsonObject) -> Response:
         arguments |= write_condition(request.headers).arguments()
         outcome = await call(self.dispatch, request, "file_restore_version", arguments)
         if outcome.error is not None:
@@ -357,7 +358,7 @@ class FileHandlers:
         tool: str,
         open_file: Callable[[DataScope, Any], Awaitable[OpenFile]],
         request: Request,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
     ) -> Response:
         async def operation(scope: DataScope, args: Any) -> Response:
             return await file_response(request, await open_file(scope, args))
@@ -372,7 +373,7 @@ class FileHandlers:
                 error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=headers
             )
 
-    async def _upload(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _upload(self, request: Request, arguments: JsonObject) -> Response:
         arguments |= {"mode": UPLOADS[request.method]} | write_condition(
             request.headers
         ).arguments()

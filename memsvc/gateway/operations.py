@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, invalid_path
+from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.core.validation_messages import position
@@ -76,7 +77,7 @@ class RestOperation:
                 return None
         return found | ({"path": _path(segments[count:])} if has_rest else {})
 
-    async def arguments(self, request: Request, found: dict[str, str]) -> dict[str, Any]:
+    async def arguments(self, request: Request, found: dict[str, str]) -> JsonObject:
         """Return the tool's arguments; INVALID_ARGUMENT for duplicate or misplaced ones."""
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
@@ -109,7 +110,7 @@ def segments_of(scope: Scope) -> list[str]:
     return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
 
 
-def query_arguments(request: Request, *names: str) -> dict[str, Any]:
+def query_arguments(request: Request, *names: str) -> JsonObject:
     """Return the arguments in the query, except a key.
 
     Raises INVALID_ARGUMENT for unknown or repeated names."""
@@ -154,7 +155,7 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
     ]
 
 
-def _listed(tool: Tool, own: frozenset[str]) -> dict[str, Any]:
+def _listed(tool: Tool, own: frozenset[str]) -> JsonObject:
     return {
         "name": tool.name,
         "title": tool.title,
@@ -204,7 +205,7 @@ async def perform(
     dispatch: Dispatch,
     request: Request,
     tool: str,
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     operation: Callable[[DataScope, Any], Awaitable[_Done]],
     raw: Raw | None = None,
 ) -> _Done:
@@ -227,7 +228,7 @@ def answer(request: Request, outcome: CallOutcome) -> Response:
     return Response(outcome.text, media_type="application/json")
 
 
-Handler = Callable[[Request, dict[str, Any]], Awaitable[ASGIApp]]
+Handler = Callable[[Request, JsonObject], Awaitable[ASGIApp]]
 """Returns the response to a request with these arguments."""
 
 

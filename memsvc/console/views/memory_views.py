@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from memsvc.console import charts
 from memsvc.console.page import Page, filled, parse_number
+from memsvc.core.json_text import JsonObject
 
 
 async def sessions(page: Page) -> Response:
@@ -79,7 +80,7 @@ async def recall(page: Page) -> Response:
     )
 
 
-def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _turns(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Yield the items by turn, the turns as they came and the items of each in order."""
     for turn, turn_items in groupby(items, key=itemgetter("turn_id")):
         latest_first = list(turn_items)
@@ -158,7 +159,7 @@ async def forget_fact(page: Page) -> Response:
     """Forget one value of a fact, or take such a forget back."""
     form = await page.form()
     session, user, undo = form["session"], form["user"], form["undo"]
-    targets: dict[str, Any] = {"fact_ids": [form["fact"]], "dry_run": False}
+    targets: JsonObject = {"fact_ids": [form["fact"]], "dry_run": False}
     if undo:
         targets = {"undo": undo, "erase": form["erase"] == "1"}
     done = await page.call("memory_forget", session_id=session, user_id=user, **targets)
@@ -191,7 +192,7 @@ def _reach(session: str, user: str) -> str:
     return "all" if session and user else "session" if session else "user"
 
 
-def _query_args(page: Page) -> dict[str, Any]:
+def _query_args(page: Page) -> JsonObject:
     session, user = page.given_texts("session", "user")
     scope = page.given_text("reach", _reach(session, user))
     return {
@@ -203,7 +204,7 @@ def _query_args(page: Page) -> dict[str, Any]:
     }
 
 
-def _slot(fact: dict[str, Any]) -> str:
+def _slot(fact: JsonObject) -> str:
     return str(fact["key"])
 
 
@@ -351,7 +352,7 @@ async def dream(page: Page) -> Response:
     return page.go("knowledge", done=done["summary"])
 
 
-def _outcome_summary(done: dict[str, Any]) -> str:
+def _outcome_summary(done: JsonObject) -> str:
     """Return the summary of an outcome, or why a block did not change."""
     if not done["skipped"]:
         return str(done["summary"])

@@ -10,6 +10,7 @@ import orjson
 from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import SESSIONS_ROOT, encode_segment
 from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
 
@@ -94,7 +95,7 @@ def summary_line(
     return orjson.dumps(record) + b"\n"
 
 
-def summary_for_prompt(line: bytes | None) -> dict[str, Any] | None:
+def summary_for_prompt(line: bytes | None) -> JsonObject | None:
     """Return a summary event as a prompt shows it; None without one, or when it is empty."""
     if line is None:
         return None
@@ -131,7 +132,7 @@ def event_line(
     `item_id` is the item's existing id, if any; `result` is on the last line of a turn and answers
     a retry of the turn."""
     metadata = item.get("metadata") or {}
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "id": event,
         "ts": exact_timestamp(now),
         "type": "input_item" if direction == "in" else "output_item",
@@ -300,7 +301,7 @@ def _fact_record(
     deleted_at: datetime | None = None,
     forgotten: bool = False,
 ) -> bytes:
-    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {
+    record: JsonObject = fact_fields(statement, state, expires_at) | {
         "ts": exact_timestamp(now),
         "type": kind,
     }
@@ -317,9 +318,9 @@ def _fact_record(
     return orjson.dumps(record) + b"\n"
 
 
-def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> dict[str, Any]:
+def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> JsonObject:
     """Return the members that every record of a fact has."""
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         "id": statement.record,
         "fact_id": statement.fact_id,
         "key": statement.key,

@@ -1,7 +1,7 @@
 """Policy of a session, meta/policy.json, which overrides the options."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,6 +15,7 @@ from memsvc.core.facts import (
     ProfileClass,
     Statement,
 )
+from memsvc.core.json_text import JsonObject
 from memsvc.core.time_references import plan_end
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
@@ -126,13 +127,13 @@ def default_policy(options: TurnOptions) -> SessionPolicy:
     )
 
 
-def policy_of(stored: dict[str, Any] | None, options: TurnOptions) -> SessionPolicy:
+def policy_of(stored: JsonObject | None, options: TurnOptions) -> SessionPolicy:
     """Return the effective policy of a session: its stored policy over the options."""
     default = default_policy(options)
     return SessionPolicy.model_validate(_merge(default.model_dump(), stored)) if stored else default
 
 
-def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
+def policy_overrides(content: bytes, options: TurnOptions) -> JsonObject:
     """Return the settings of a written policy that differ from the options.
 
     Only these are stored, so that later changes of the options apply to the session too.
@@ -153,7 +154,7 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     return _difference(policy.model_dump(), default)
 
 
-def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+def _merge(default: JsonObject, overrides: JsonObject) -> JsonObject:
     merged = dict(default)
     for name, value in overrides.items():
         nested = merged.get(name)
@@ -163,8 +164,8 @@ def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
-    overrides: dict[str, Any] = {}
+def _difference(values: JsonObject, default: JsonObject) -> JsonObject:
+    overrides: JsonObject = {}
     for name, value in values.items():
         if isinstance(value, dict):
             if inner := _difference(value, default[name]):
