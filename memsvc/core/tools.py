@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -30,7 +30,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import MemsvcError, invalid
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import IDENTIFIER_BYTES_MAX, check_identifier, check_project
 from memsvc.core.ports import PassageSearch
@@ -297,7 +297,7 @@ def removes_nothing(_: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Tool:
     """One operation that a caller can perform.
 
@@ -413,7 +413,7 @@ def _default_session(user: Any) -> str:
     return DEFAULT_SESSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Job:
     """Work queued in the transaction of a write and run later by a worker, at least once.
 
@@ -427,7 +427,7 @@ class Job:
     interval_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class OpenFile:
     """One version of a file, unaffected by later writes.
 

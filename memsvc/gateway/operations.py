@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, invalid_path
+from memsvc.core.frozen import frozen_by_keyword
 from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
@@ -32,7 +33,7 @@ _Done = TypeVar("_Done")
 _REST: Final = "{path}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class RestOperation:
     """One method of one path, and the tool that it calls.
 

@@ -6,11 +6,10 @@ function is one short step, and the transaction holds the lock of the index.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from memsvc.core.facts import Fact
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.scope import Scope
 from memsvc.store import index, insights, memories, vectors
 from memsvc.store.database import Database, Tx
@@ -42,7 +41,7 @@ class PurgeStep:
     step: Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class OwnerData:
     """Data that is purged together and closed to its writers meanwhile, who hold one of `locks`.
 

@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from hashlib import sha256
 from struct import pack
@@ -43,7 +43,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.json_text import JsonObject
 from memsvc.core.package_texts import package_text
 from memsvc.core.resources import Completion, Guide, Prompt
@@ -84,7 +84,7 @@ LISTS_KEPT_MS: Final = 60_000
 one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class McpServerConfig:
     """What a server offers, over any transport.
 

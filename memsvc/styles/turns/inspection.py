@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Final
@@ -15,7 +14,7 @@ from memsvc.core.call_context import step_done
 from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
@@ -59,7 +58,7 @@ TURN_ITEMS_MAX: Final = 4000
 """Items of a searched turn; it has no more, unless options.items_max was raised."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class TraceNote:
     """A prepared prompt, before it becomes a trace."""
 
