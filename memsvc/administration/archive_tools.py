@@ -455,8 +455,8 @@ class ArchiveTransfer:
 
     @admin_tool(
         EXPORT_TOOL,
-        title="Export an archive",
-        needs=Permission.ADMIN,
+        "Export an archive",
+        Permission.ADMIN,
         read_only=True,
         idempotent=True,
     )
@@ -482,8 +482,8 @@ class ArchiveTransfer:
 
     @admin_tool(
         IMPORT_TOOL,
-        title="Restore an archive",
-        needs=Permission.ADMIN,
+        "Restore an archive",
+        Permission.ADMIN,
         idempotent=True,
         project="target project, if the archive contains one project; *: restore each project"
         " under its own name",

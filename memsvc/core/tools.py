@@ -413,7 +413,7 @@ def _default_session(user: Any) -> str:
     return DEFAULT_SESSION
 
 
-@frozen_by_keyword
+@frozen
 class Job:
     """Work queued in the transaction of a write and run later by a worker, at least once.
 

@@ -24,12 +24,8 @@ VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _ARCHIVES: Final[Sequence[RestOperation]] = (
-    RestOperation(
-        method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")
-    ),
-    RestOperation(
-        method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")
-    ),
+    RestOperation("GET", ARCHIVE_PATH, "archive_export", query=(PROJECT, "gzip", "calls")),
+    RestOperation("POST", ARCHIVE_PATH, "archive_import", query=(PROJECT, "check")),
 )
 _TEXT_OR_BYTES: Final = ("text/plain", _BYTES)
 _BYTES_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,9 +51,7 @@ def document(tools: Iterable[Tool], version: str) -> JsonObject:
     by_name = {tool.name: tool for tool in tools}
     paths: dict[str, JsonObject] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
-        operation_ = RestOperation(
-            method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True
-        )
+        operation_ = RestOperation("POST", f"{TOOLS_PATH}/{tool.name}", tool.name, takes_body=True)
         _add(paths, operation_, tool, "tools")
     for tag, operations in (
         ("files", FILES),

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, invalid_path
-from memsvc.core.frozen import frozen_by_keyword
+from memsvc.core.frozen import frozen
 from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
@@ -33,7 +33,7 @@ _Done = TypeVar("_Done")
 _REST: Final = "{path}"
 
 
-@frozen_by_keyword
+@frozen
 class RestOperation:
     """One method of one path, and the tool that it calls.
 
@@ -291,23 +291,23 @@ JOBS_PATH: Final = "/api/jobs"
 LIST_LIMIT: Final = 100
 JOB_OPERATIONS: Final[Sequence[RestOperation]] = (
     RestOperation(
-        method="GET",
-        path=JOBS_PATH,
-        tool="tenant_jobs",
+        "GET",
+        JOBS_PATH,
+        "tenant_jobs",
         query=("state", "limit", PROJECT),
         defaults={"limit": LIST_LIMIT},
     ),
     RestOperation(
-        method="POST",
-        path=JOBS_PATH + "/{id}/retry",
-        tool="tenant_settle_job",
+        "POST",
+        JOBS_PATH + "/{id}/retry",
+        "tenant_settle_job",
         query=(PROJECT,),
         defaults={"action": "retry"},
     ),
     RestOperation(
-        method="DELETE",
-        path=JOBS_PATH + "/{id}",
-        tool="tenant_settle_job",
+        "DELETE",
+        JOBS_PATH + "/{id}",
+        "tenant_settle_job",
         query=(PROJECT,),
         defaults={"action": "drop"},
     ),

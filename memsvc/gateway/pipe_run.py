@@ -290,8 +290,8 @@ class PipeTool:
 
     @tool(
         PIPE_TOOL,
-        title="Run several tools in one call",
-        needs=Permission.READ,
+        "Run several tools in one call",
+        Permission.READ,
         toolset="agent",
         for_hosts=True,
         base=ComposedArguments,

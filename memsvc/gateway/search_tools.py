@@ -84,7 +84,7 @@ class SearchTools:
 
     tools: Mapping[str, Tool]
 
-    @search_tool("search", title="Search memory")
+    @search_tool("search", "Search memory")
     async def search(
         self,
         scope: Scope,
@@ -130,7 +130,7 @@ class SearchTools:
             ]
         )
 
-    @search_tool("fetch", title="Fetch from memory", logs=("id",))
+    @search_tool("fetch", "Fetch from memory", logs=("id",))
     async def fetch(
         self,
         scope: Scope,

@@ -105,7 +105,7 @@ class FileHistory:
     database: Database
     writing: FileWriter
 
-    @history_tool("file_list_versions", title="List past versions", needs=Permission.READ)
+    @history_tool("file_list_versions", "List past versions", Permission.READ)
     async def list_versions(
         self,
         scope: Scope,
@@ -130,7 +130,7 @@ class FileHistory:
             found[limit - 1].version if has_more else None,
         )
 
-    @history_tool("file_read_version", title="Read a past version", needs=Permission.READ)
+    @history_tool("file_read_version", "Read a past version", Permission.READ)
     async def read_version(
         self, scope: Scope, path: FilePath, history_id: VersionId
     ) -> PastContent:
@@ -147,8 +147,8 @@ class FileHistory:
 
     @history_tool(
         "file_restore_version",
-        title="Restore a past version",
-        needs=Permission.WRITE,
+        "Restore a past version",
+        Permission.WRITE,
         destructive=True,
         removes=removes_nothing,
     )
@@ -405,8 +405,8 @@ class Projects:
 
     @tool(
         "file_projects",
-        title="List projects",
-        needs=Permission.READ,
+        "List projects",
+        Permission.READ,
         toolset="files",
         base=TenantArguments,
         project="ignored: lists every project your key allows",

@@ -46,7 +46,7 @@ def published(services: StyleServices, options: KnowledgeOptions) -> Published:
             *tools_of(EdgeEditor(index)),
             *tools_of(BlockDetailsReader(index)),
         ],
-        jobs=[Job(name=CONSOLIDATION_JOB, run=dream_service.run_job)],
+        jobs=[Job(CONSOLIDATION_JOB, dream_service.run_job)],
         guides=(GUIDE,),
         passages=EntrySearch(services.database, lambda _: INDEX_NAME),
     )

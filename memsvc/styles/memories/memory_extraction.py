@@ -103,8 +103,8 @@ class MemoryExtraction:
 
     @memory_tool(
         "memories_add",
-        title="Add memories",
-        needs=Permission.WRITE,
+        "Add memories",
+        Permission.WRITE,
         uses_model=True,
         stores=("messages", "metadata"),
     )

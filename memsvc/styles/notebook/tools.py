@@ -81,7 +81,7 @@ def published(services: StyleServices, options: NotebookOptions) -> Published:
             *tools_of(parts.reader, {"read_document": document_resource(database)}),
             *tools_of(parts.documents),
         ],
-        jobs=[Job(name=FORGET_JOB, run=parts.writer.forget)],
+        jobs=[Job(FORGET_JOB, parts.writer.forget)],
         passages=parts.passages,
         completions=completions(database),
     )

@@ -32,7 +32,7 @@ class FollowUp:
     @property
     def jobs(self) -> list[Job]:
         """Return the job that runs the steps."""
-        return [Job(name=FOLLOW_UP_JOB, run=self.run)]
+        return [Job(FOLLOW_UP_JOB, self.run)]
 
     async def queue(
         self,

@@ -89,7 +89,7 @@ class RecallTraces:
             dropped=lambda count: meter.add("memsvc_traces_dropped_total", count),
             keep_after_purge=False,
         )
-        self.job = Job(name=PURGE_JOB, run=self._purge, interval_s=PURGE_INTERVAL_S)
+        self.job = Job(PURGE_JOB, self._purge, interval_s=PURGE_INTERVAL_S)
 
     def note(
         self, scope: Scope, *, session: str, turn: str, user: str, prepared: PreparedPrompt
@@ -264,7 +264,7 @@ class InspectionTools:
     database: Database
     traces: RecallTraces
 
-    @inspection_tool("memory_list_sessions", title="List sessions")
+    @inspection_tool("memory_list_sessions", "List sessions")
     async def list_sessions(
         self,
         scope: Scope,
@@ -294,7 +294,7 @@ class InspectionTools:
             else None,
         )
 
-    @inspection_tool("memory_list_turns", title="List turns")
+    @inspection_tool("memory_list_turns", "List turns")
     async def list_turns(
         self,
         scope: Scope,
@@ -344,7 +344,7 @@ class InspectionTools:
             next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
         )
 
-    @inspection_tool("memory_list_recalls", title="List recalls")
+    @inspection_tool("memory_list_recalls", "List recalls")
     async def list_recalls(
         self,
         scope: Scope,

@@ -174,8 +174,8 @@ class BoardTools:
 
     @board_tool(
         "context_update",
-        title="Update a whiteboard",
-        needs=Permission.WRITE,
+        "Update a whiteboard",
+        Permission.WRITE,
         text_member="result",
         uses_model=True,
         stores=("entries",),
@@ -200,7 +200,7 @@ class BoardTools:
             await self.updates.update(scope, BoardId(user_id, conversation_id), new_entries)
         return BoardUpdate(True)
 
-    @board_tool("whiteboard_get", title="Read a whiteboard", needs=Permission.READ)
+    @board_tool("whiteboard_get", "Read a whiteboard", Permission.READ)
     async def get(
         self,
         scope: Scope,
@@ -225,8 +225,8 @@ class BoardTools:
 
     @board_tool(
         "whiteboard_delete",
-        title="Delete a whiteboard",
-        needs=Permission.WRITE,
+        "Delete a whiteboard",
+        Permission.WRITE,
         over_quota=True,
         idempotent=True,
         destructive=True,
@@ -237,7 +237,7 @@ class BoardTools:
         """Delete a whiteboard and all its versions for good."""
         return BoardDeletion(await self.updates.delete(scope, BoardId(user_id, conversation_id)))
 
-    @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
+    @board_tool("whiteboard_history", "List versions of a whiteboard", Permission.READ)
     async def history(
         self,
         scope: Scope,
@@ -256,8 +256,8 @@ class BoardTools:
 
     @board_tool(
         "whiteboard_restore",
-        title="Restore a whiteboard",
-        needs=Permission.WRITE,
+        "Restore a whiteboard",
+        Permission.WRITE,
         logs=("user_id", "conversation_id", "version"),
         idempotent=True,
         destructive=True,
@@ -274,9 +274,7 @@ class BoardTools:
         board = await self.updates.restore(scope, BoardId(user_id, conversation_id), version)
         return RestoredBoard(board.version, known(board.updated_at))
 
-    @board_tool(
-        "whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",)
-    )
+    @board_tool("whiteboard_list", "List whiteboards", Permission.READ, logs=("user_id",))
     async def listing(
         self,
         scope: Scope,

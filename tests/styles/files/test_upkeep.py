@@ -44,7 +44,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_job_looks_after_every_project_four_times_a_day(past: Past) -> None:
-    assert past.upkeep.jobs == [Job(name="files.purge", run=past.upkeep.run, interval_s=6 * 3600)]
+    assert past.upkeep.jobs == [Job("files.purge", past.upkeep.run, interval_s=6 * 3600)]
 
 
 async def test_the_newest_three_versions_stay_however_old(past: Past, clock: FakeClock) -> None:

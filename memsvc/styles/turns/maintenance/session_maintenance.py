@@ -148,11 +148,11 @@ class SessionMaintenance:
 
         One queues it where a policy has a time to live, and optionally one for all sessions."""
         result = [
-            Job(name=MAINTAIN_JOB, run=self._maintain),
-            Job(name=EXPIRE_JOB, run=self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
+            Job(MAINTAIN_JOB, self._maintain),
+            Job(EXPIRE_JOB, self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
         ]
         if hours := self.compaction.options.maintenance_every_hours:
-            result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
+            result.append(Job(MAINTAIN_ALL_JOB, self.queue_all, interval_s=hours * 3600))
         return result
 
     @turn_tool(

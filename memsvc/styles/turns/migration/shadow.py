@@ -258,9 +258,7 @@ class ShadowTools:
     options: TurnOptions
     costs: Costs
 
-    @turn_tool(
-        "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
-    )
+    @turn_tool("memory_shadow_compare", "Compare with your own memory", Permission.WRITE)
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
         """Compare your own memory with memory_before_turn, in shadow mode.
 
@@ -301,7 +299,7 @@ class ShadowTools:
         self.meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
         return found
 
-    @turn_tool("memory_shadow_report", title="Report on memory comparisons", needs=Permission.READ)
+    @turn_tool("memory_shadow_report", "Report on memory comparisons", Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
         """Report how often your own memory and memsvc agreed in shadow mode, in all sessions."""
         return await report(self.database, scope, await self.rebuilding.sessions(scope))

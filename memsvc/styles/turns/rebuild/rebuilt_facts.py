@@ -300,7 +300,7 @@ class FactRereading:
     @property
     def job(self) -> Job:
         """Return the job."""
-        return Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
+        return Job(REREAD_JOB, self.run, interval_s=INTERVAL_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
         """Job: read the facts of a project again, some of an index at a time, and removed ones."""
