@@ -18,7 +18,7 @@ from pydantic import Field
 
 from memsvc.core.background import wait_for_event
 from memsvc.core.errors import ExclusiveLockError, MemsvcError
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options, Positive
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
@@ -36,17 +36,15 @@ NOW_S_MAX: Final = 2.0
 class BatchWriterOptions(Options):
     """Options for writing records in the background."""
 
-    flush_every_s: float = Field(0.5, gt=0, description="maximum delay before a record is written")
-    batch_records: int = Field(200, ge=1, description="maximum number of records written at once")
-    backlog_max: int = Field(
+    flush_every_s: Positive = Field(0.5, description="maximum delay before a record is written")
+    batch_records: Count = Field(200, description="maximum number of records written at once")
+    backlog_max: Count = Field(
         10_000,
-        ge=1,
         description="maximum number of records that wait for the database; if there are more, the"
         " oldest are dropped",
     )
-    keep_s: float = Field(
+    keep_s: Positive = Field(
         300.0,
-        gt=0,
         description="maximum time for which a record waits for the database before it is dropped",
     )
 

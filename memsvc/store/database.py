@@ -27,7 +27,7 @@ from pydantic import Field, field_validator
 
 from memsvc.core.call_context import NO_TRACER, CallContext, WaitTimer, current_call
 from memsvc.core.errors import Code, InDoubtError, resource_busy
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
 from memsvc.store.connections import (
@@ -89,13 +89,12 @@ class DatabaseOptions(Options):
         2, ge=1, le=1000, description="minimum number of database connections that are kept open"
     )
     pool_max: int = Field(10, ge=1, le=1000, description="maximum number of database connections")
-    acquire_timeout_ms: int = Field(
+    acquire_timeout_ms: Count = Field(
         5000,
-        ge=1,
         description="how long a call waits for a free database connection before it is refused",
     )
-    lock_timeout_ms: int = Field(
-        3000, ge=1, description="how long a call waits for a lock on a row or file before it fails"
+    lock_timeout_ms: Count = Field(
+        3000, description="how long a call waits for a lock on a row or file before it fails"
     )
     statement_timeout_ms: int = Field(
         30000,

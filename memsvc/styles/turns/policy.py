@@ -16,6 +16,7 @@ from memsvc.core.facts import (
     Statement,
 )
 from memsvc.core.json_text import JsonObject
+from memsvc.core.options import Count
 from memsvc.core.time_references import plan_end
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
@@ -51,8 +52,8 @@ class CompactionPolicy(BaseModel):
     model_config = _CONFIG
 
     enabled: bool = True
-    max_hot_shard_bytes: int = Field(8_388_608, ge=1)
-    min_shard_age_hours: int = Field(24, ge=1)
+    max_hot_shard_bytes: Count = 8_388_608
+    min_shard_age_hours: Count = 24
     compression: Literal["zstd"] = "zstd"
 
 
@@ -64,7 +65,7 @@ class SummaryPolicy(BaseModel):
     abstract_words_min: Literal[100] = 100
     abstract_words_max: Literal[200] = 200
     overview_words_max: Literal[2000] = 2000
-    refresh_interval_minutes: int = Field(60, ge=1)
+    refresh_interval_minutes: Count = 60
 
 
 class ProfilePolicy(BaseModel):
