@@ -43,10 +43,10 @@ class Topic:
 
     fact_id: str
     key: str
-    tier: FactTier
     confidence: float
     record: str
     keywords: str
+    tier: FactTier = FactTier.L0
     many: bool = False
     by_head: bool = False
     conflicts: tuple[tuple[str, str], ...] = ()
