@@ -83,7 +83,7 @@ async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
     """Remove the lines of these facts from their tier files; an empty file is deleted."""
     by_file: dict[str, set[str]] = defaultdict(set)
     for fact in gone:
-        path = fact_file(fact.statement, fact.valid_from)
+        path = fact_file(fact)
         by_file[path].add(fact.statement.record)
     for path, records in sorted(by_file.items()):
         file = await files.find(tx, path, for_update=True)

@@ -347,10 +347,10 @@ async def _write(
         await index.hide(tx, index_id, facts.indexed(past))
     lines = defaultdict[str, bytes](bytes)
     for fact in new_facts:
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         lines[path] += file_layout.fact_line(fact.statement, fact.valid_from, fact.expires_at)
     for fact in [*closed, *new_facts]:
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         end, by = fact.valid_to or now, fact.superseded_by or ""
         if fact.state is FactState.SUPERSEDED:
             lines[path] += file_layout.superseded_line(fact, by, end)

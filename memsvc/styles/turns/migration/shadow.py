@@ -10,7 +10,6 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any, Final
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.errors import invalid
@@ -24,7 +23,7 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
+from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, json_line, session_root
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import records
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -167,7 +166,7 @@ async def keep(tx: Tx, session: str, turn: str, found: ShadowResult, now: dateti
         "turn_id": turn,
     } | asdict(found)
     path = f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
-    await append(tx, {path: orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
+    await append(tx, {path: json_line(record)}, owner=OWNER, now=now)
 
 
 async def count_comparisons(tx: Tx, session: str) -> Counter[str]:

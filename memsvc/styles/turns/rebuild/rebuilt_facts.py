@@ -421,7 +421,7 @@ class FactRereading:
         merge = Merge((), (), 0, deleted=tuple(deleted))
         lines = file_layout.fact_lines(merge, [], now)
         for fact in filled:
-            path = file_layout.fact_file(fact.statement, fact.valid_from)
+            path = file_layout.fact_file(fact)
             lines[path] += file_layout.reread_line(fact, now)
         await append(tx, lines, owner=file_layout.OWNER, now=now)
         await facts.apply(tx, target_index.number, 0, merge, [], now)
