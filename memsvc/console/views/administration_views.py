@@ -38,15 +38,13 @@ async def keys(page: Page) -> Response:
         "keys.html",
         keys=found["keys"],
         permissions=page.permissions,
-        done=page.given_text("done"),
     )
 
 
 async def usage(page: Page) -> Response:
     """Show the usage of each project: a part of the page about keys, or a page of its own."""
     counted = await page.call("tenant_usage", project="*")
-    template = "parts/usage.html" if page.partial else "usage.html"
-    return page.render(template, usage=counted)
+    return page.render("usage.html", part="parts/usage.html", usage=counted)
 
 
 async def create_key(page: Page) -> Response:
@@ -134,7 +132,6 @@ async def jobs(page: Page) -> Response:
         state=state,
         states=JOB_STATES,
         most=JOBS_MAX,
-        done=page.given_text("done"),
     )
 
 
@@ -272,9 +269,9 @@ async def overview(page: Page) -> Response:
 async def show_usage(page: Page) -> Response:
     """Show the volume of the project; it is counted after the page, as that may take long."""
     counted = await page.call("tenant_usage")
-    template = "parts/volume.html" if page.partial else "volume.html"
     return page.render(
-        template,
+        "volume.html",
+        part="parts/volume.html",
         held=COUNT_LABELS,
         counted=counted["total"] | {"calls": sum(counted["total"]["calls"].values())},
         counted_at=counted["counted_at"],

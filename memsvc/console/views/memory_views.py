@@ -18,9 +18,9 @@ async def sessions(page: Page) -> Response:
     found = await page.call(
         "memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor")
     )
-    template = "parts/session_rows.html" if page.partial else "sessions.html"
     return page.render(
-        template,
+        "sessions.html",
+        part="parts/session_rows.html",
         sessions=found["sessions"],
         more=page.more("sessions", found, q=q, user=user),
         q=q,
@@ -71,9 +71,9 @@ async def recall(page: Page) -> Response:
     if not session:
         return page.go("sessions")
     found = await page.call("memory_list_recalls", session_id=session, turn_id=turn, limit=5)
-    template = "parts/recalls.html" if page.partial else "recall.html"
     return page.render(
-        template,
+        "recall.html",
+        part="parts/recalls.html",
         session=session,
         turn=turn,
         recalls=found["recalls"],
@@ -115,7 +115,8 @@ async def facts(page: Page) -> Response:
     if user and not page.partial and page.has("memory_profile"):
         profile = await page.call("memory_profile", user_id=user)
     return page.render(
-        "parts/fact_rows.html" if page.partial else "facts.html",
+        "facts.html",
+        part="parts/fact_rows.html",
         facts=found["facts"],
         more=page.more("facts", found, **params),
         states=STATES,
@@ -248,7 +249,6 @@ async def listed(page: Page) -> Response:
         where=where,
         most=BLOCKS_MAX,
         frames=FRAMES,
-        done=page.given_text("done"),
     )
 
 
@@ -283,7 +283,6 @@ async def show(page: Page) -> Response:
         curve=chart,
         graph=charts.graph(block["edges"]),
         relations=EDGE_KINDS,
-        done=page.given_text("done"),
     )
 
 
@@ -381,9 +380,9 @@ async def memories(page: Page) -> Response:
             if query
             else await page.call("memories_list", **args)
         )["results"]
-    template = "parts/memory_items.html" if page.partial else "memories.html"
     return page.render(
-        template,
+        "memories.html",
+        part="parts/memory_items.html",
         user=user,
         q=query,
         memories=found,
@@ -427,7 +426,6 @@ async def memory_settings(page: Page) -> Response:
         "memory_settings.html",
         held=current,
         tab="settings",
-        saved=page.given_text("saved"),
     )
 
 
@@ -445,5 +443,4 @@ async def memory_prompt(page: Page) -> Response:
         "memory_prompt.html",
         held=current,
         tab="prompt",
-        saved=page.given_text("saved"),
     )
