@@ -6,6 +6,7 @@ The one file that knows every style, and the models that the settings name.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -75,6 +76,7 @@ from memsvc.styles.memories import tools as memories_tools
 from memsvc.styles.memories.memory_writer import MemoryOwners
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.notebook import tools as notebook_tools
+from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.session_placement import PLACE_ALL_JOB
 from memsvc.styles.turns.turn_purge import TurnOwners
@@ -118,62 +120,43 @@ class Services:
     tracer: Tracer = NO_TRACER
 
 
+def style_services(services: Services) -> StyleServices:
+    """Return what each style is given, with the general model."""
+    database, clock = services.database, services.clock
+    return StyleServices(
+        database,
+        clock,
+        services.tokens,
+        services.metrics,
+        ModelBudget(database, clock, services.settings.limits.model_calls_a_day),
+        services.models.embedding,
+        services.models.llm,
+    )
+
+
 def published(services: Services) -> Published:
     """Return the tools of enabled styles and the gateway, and all jobs, always those of files."""
-    settings, models, embedding = services.settings, services.models, services.models.embedding
-    database, clock, meter = services.database, services.clock, services.metrics
+    settings, models = services.settings, services.models
     options, on = settings.settings.mcp, settings.settings.mcp.tools
-    budget = ModelBudget(database, clock, settings.limits.model_calls_a_day)
-    styles = {"files": _files(services, budget)}
+    shared = style_services(services)
+    styles = {"files": _files(services, shared)}
     if on.whiteboard.enabled:
-        styles["whiteboard"] = whiteboard_tools.published(
-            database,
-            clock,
-            services.tokens,
-            meter,
-            settings.whiteboard,
-            llm=models.llm,
-            embedding=embedding,
-            budget=budget,
-        )
+        styles["whiteboard"] = whiteboard_tools.published(shared, settings.whiteboard)
     if on.notebook.enabled:
-        styles["notebook"] = notebook_tools.published(
-            database, clock, meter, settings.notebook, embedding=embedding
-        )
+        styles["notebook"] = notebook_tools.published(shared, settings.notebook)
     if on.knowledge.enabled:
-        styles["knowledge"] = knowledge_tools.published(
-            database,
-            clock,
-            services.tokens,
-            meter,
-            settings.knowledge,
-            embedding=embedding,
-            llm=models.llm,
-            budget=budget,
-        )
+        styles["knowledge"] = knowledge_tools.published(shared, settings.knowledge)
     if on.memories.enabled:
         styles["memories"] = memories_tools.published(
-            database,
-            clock,
-            meter,
-            settings.memories,
-            embedding=embedding,
-            llm=models.memories_llm,
-            budget=budget,
+            replace(shared, llm=models.memories_llm), settings.memories
         )
     if on.memory.enabled:
         passages = {
             source: style.passages for source, style in styles.items() if style.passages is not None
         }
         styles["turns"] = turn_tools.published(
-            database,
-            clock,
-            services.tokens,
-            meter,
+            replace(shared, llm=models.turn_llm),
             options.memory,
-            embedding=embedding,
-            llm=models.turn_llm,
-            budget=budget,
             policy=settings.policy,
             passages=passages,
         )
@@ -183,19 +166,14 @@ def published(services: Services) -> Published:
     return _merge(styles, services)
 
 
-def _files(services: Services, budget: ModelBudget) -> Published:
+def _files(services: Services, shared: StyleServices) -> Published:
     """Return the file tools and jobs; the jobs alone where the tools are switched off."""
-    settings, models = services.settings, services.models
+    settings = services.settings
     files = file_tools.published(
-        services.database,
-        services.clock,
-        services.metrics,
+        shared,
         settings.files,
         [TurnViews(services.database, services.clock, settings.settings.mcp.memory)],
-        embedding=models.embedding,
-        reranker=models.reranker,
-        llm=models.llm,
-        budget=budget,
+        reranker=services.models.reranker,
         owner_versions={WHITEBOARD: settings.whiteboard.history_kept},
         policy=settings.policy,
     )

@@ -22,7 +22,7 @@ from memsvc.core.paths import decode_segment, encode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
 from memsvc.core.tools import Published, Tool, ToolContext
 from memsvc.package_files import default_config
-from memsvc.runtime import Runtime, Services, published
+from memsvc.runtime import Runtime, Services, published, style_services
 from memsvc.serve_stdio import run
 from memsvc.settings import ALL_LISTED, Settings, load
 from memsvc.stdio_app import ServerProfile
@@ -210,8 +210,9 @@ def _settings(data_dir: Path, template: str) -> Settings:
 
 def _published(sync: "FolderSync", names: Collection[str] | None, services: Services) -> Published:
     """Return the named tools of the notebook, or all; those that write sync the folder."""
-    database, clock, meter = services.database, services.clock, services.metrics
-    tools = notebook_tools.published(database, clock, meter, services.settings.notebook).tools
+    database = services.database
+    shared = replace(style_services(services), embedding=None)
+    tools = notebook_tools.published(shared, services.settings.notebook).tools
     selected = [tool for tool in tools if names is None or tool.name in names]
     selected_tools = [tool if tool.read_only else sync.synced(tool, database) for tool in selected]
     # clients of that server expect tools and nothing else
@@ -258,8 +259,7 @@ class FolderSync:
             if document_id(name) is None
         ]
         texts.setdefault(ROOT, self._options.root_template)
-        database, clock, meter = services.database, services.clock, services.metrics
-        documents = notebook_tools.notebook(database, clock, meter, self._options).documents
+        documents = notebook_tools.notebook(style_services(services), self._options).documents
         try:
             result = await documents.import_documents(scope, texts)
         except MemsvcError as error:

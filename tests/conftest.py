@@ -27,6 +27,8 @@ from memsvc.core.scope import Scope
 from memsvc.gateway.logs import configure_logging
 from memsvc.store.connections import open_pool
 from memsvc.store.database import Database, DatabaseOptions
+from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.services import StyleServices
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, TestServer, superuser_url
@@ -156,6 +158,14 @@ def tokens() -> O200kCounter:
     counter = O200kCounter()
     counter.load()
     return counter
+
+
+@pytest.fixture
+def style_services(
+    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter
+) -> StyleServices:
+    """What a style is given, without models."""
+    return StyleServices(database, clock, tokens, meter, ModelBudget(database, clock, 0))
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ RUNS: Final = {
     Database: ("registry",),
 }
 READS: Final = {"fetch_column", "fetch_pairs", "fetch_bool", "fetch_int"}  # by one of the above
-NAMES: Final = frozenset(name for names in RUNS.values() for name in names) | READS
+READS_AS: Final = {"fetch_as", "fetch_with", "fetchrow_as"}  # the statement is the second argument
+NAMES: Final = frozenset(name for names in RUNS.values() for name in names) | READS | READS_AS
 
 
 def written() -> Iterator[tuple[str, str]]:
@@ -37,7 +38,8 @@ def written() -> Iterator[tuple[str, str]]:
             if node.func.attr not in NAMES:
                 continue
             try:
-                sql = eval(compile(ast.Expression(node.args[0]), file.name, "eval"), dict(module))
+                given = node.args[node.func.attr in READS_AS]
+                sql = eval(compile(ast.Expression(given), file.name, "eval"), dict(module))
             except NameError:
                 continue
             if isinstance(sql, str):

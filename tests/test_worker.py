@@ -108,7 +108,7 @@ async def test_a_job_is_run_with_its_scope_and_subject_and_is_gone(
     admin: asyncpg.Connection,
 ) -> None:
     runs = Runs()
-    async with working(Job(name="tidy", run=runs)) as worker:
+    async with working(Job("tidy", runs)) as worker:
         await write(database, scope, "a")
         await runs.reach(1)
         assert await shows(database, empty) == []
@@ -126,7 +126,7 @@ async def test_a_job_is_not_run_before_its_time(
     runs = Runs()
     await write(database, scope, "later", delay_s=3600)
     await write(database, scope, "soon", delay_s=0.3)
-    async with working(Job(name="tidy", run=runs)):
+    async with working(Job("tidy", runs)):
         await runs.reach(1)
         assert [
             job.ref.subject for job in await shows(database, lambda found: len(found) == 1)
@@ -144,7 +144,7 @@ async def test_an_error_that_may_pass_is_tried_again_however_often(
         ]
     )
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs, attempts_max=2)):
+    async with working(Job("tidy", runs, attempts_max=2)):
         await runs.reach(10)
         await shows(database, empty)
     assert meter.total("memsvc_job_runs_total", status="retried") == 9
@@ -156,7 +156,7 @@ async def test_the_wait_between_attempts_doubles_up_to_its_limit(
 ) -> None:
     runs = Runs(*[MemsvcError(Code.UNAVAILABLE, "away")] * 5)
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs), options={"retry_s_max": 4.0}):
+    async with working(Job("tidy", runs), options={"retry_s_max": 4.0}):
         for attempt in range(1, 6):
             await runs.reach(attempt)
             await shows(database, lambda found: bool(found) and found[0].state is JobState.WAITING)
@@ -180,7 +180,7 @@ async def test_a_job_that_fails_for_good_stays_visible_and_can_be_tried_again_or
         *[KeyError()] * 3,
     )
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs, attempts_max=2)) as worker:
+    async with working(Job("tidy", runs, attempts_max=2)) as worker:
         [job] = await shows(database, failed)
         assert (job.failures, job.code, job.ref.subject) == (2, Code.INVALID_CONTENT, "a")
         assert len(runs.of) == 2
@@ -205,7 +205,7 @@ async def test_a_newer_job_takes_the_place_of_a_failed_one(
 ) -> None:
     runs = Runs(KeyError())
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs, attempts_max=1)):
+    async with working(Job("tidy", runs, attempts_max=1)):
         await shows(database, failed)
         await write(database, scope, "a")
         await runs.reach(2)
@@ -227,7 +227,7 @@ async def test_nothing_of_an_error_but_its_code_is_stored_or_logged(
     group = ExceptionGroup(CANARY, [RuntimeError(CANARY)])
     runs = Runs(first, RuntimeError(CANARY), group, KeyError(CANARY))
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs, attempts_max=3)):
+    async with working(Job("tidy", runs, attempts_max=3)):
         await shows(database, failed)
     for table in ("memsvc_queue", "memsvc_queue_log", "job_refs"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
@@ -261,7 +261,7 @@ async def test_two_jobs_of_one_subject_never_run_at_once_on_two_workers(
         else:
             released.set()
 
-    job = Job(name="tidy", run=run)
+    job = Job("tidy", run)
     async with working(job), working(job):
         await write(database, scope, "a")
         await begun.wait()
@@ -284,7 +284,7 @@ async def test_a_job_that_outlasts_the_grace_is_handed_back_and_done_by_the_next
             begun.set()
             await asyncio.Event().wait()
 
-    job = Job(name="tidy", run=run, attempts_max=1)
+    job = Job("tidy", run, attempts_max=1)
     await write(database, scope, "a")
     async with working(job, grace_s=0.05):
         await begun.wait()
@@ -305,7 +305,7 @@ async def test_a_job_that_ends_within_the_grace_is_done(
         await released.wait()
 
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=run)) as worker:
+    async with working(Job("tidy", run)) as worker:
         await begun.wait()
         worker.stop()
         released.set()
@@ -325,7 +325,7 @@ async def test_jobs_of_one_tenant_leave_a_slot_for_others(
 
     for number in range(5):
         await write(database, scope, f"mine {number}")
-    async with working(Job(name="tidy", run=run)):
+    async with working(Job("tidy", run)):
         await until(lambda: len(at_work) == 3)
         await write(database, other_scope, "theirs")
         await until(lambda: "theirs" in at_work)
@@ -354,8 +354,8 @@ async def test_a_long_job_goes_on_where_it_stopped_when_others_had_their_turn(
 
     await write(database, scope, "long", name="long")
     async with working(
-        Job(name="long", run=long, attempts_max=1),
-        Job(name="tidy", run=runs),
+        Job("long", long, attempts_max=1),
+        Job("tidy", runs),
         options={
             "concurrency": 2,
             "slice_s": 0.05,
@@ -389,7 +389,7 @@ async def test_long_jobs_of_two_tenants_that_fill_all_slots_give_a_third_its_tur
     options = {
         "slice_s": 0.6
     }  # longer than a job that was put back pauses: it is due before the next slot is free
-    async with working(Job(name="long", run=long), Job(name="tidy", run=short), options=options):
+    async with working(Job("long", long), Job("tidy", short), options=options):
         await until(lambda: len(began) == 2)
         await write(database, Scope(b"\x03" * 32, "default"), "short")
         before = began.total()
@@ -419,7 +419,7 @@ async def test_a_worker_that_lost_its_database_goes_on_when_it_is_back(
 
     async with (
         Relay(database_urls.app) as relay,
-        working(Job(name="tidy", run=hang_once), url=relay.url) as worker,
+        working(Job("tidy", hang_once), url=relay.url) as worker,
     ):
         await write(database, scope, "a")
         await begun.wait()
@@ -463,7 +463,7 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
             each.project,
         )
     runs = Runs()
-    job = Job(name="sweep", run=runs, interval_s=3600)
+    job = Job("sweep", runs, interval_s=3600)
     async with AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(working(job))
@@ -471,7 +471,7 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
         await shows(database, empty)
     async with working(job):  # a restart does not make it due
         marker = Runs()
-        async with working(Job(name="tidy", run=marker)):
+        async with working(Job("tidy", marker)):
             await write(database, scope, "a")
             await marker.reach(1)
     assert sorted((scope.tenant, scope.project) for scope, _ in runs.of) == [
@@ -505,7 +505,7 @@ async def test_what_is_being_purged_keeps_nothing_else_from_being_swept(
     await admin.execute(shut, scope.tenant, "beside")
     await admin.execute(shut, other_scope.tenant, "*")
     runs = Runs()
-    async with working(Job(name="sweep", run=runs, interval_s=3600)):
+    async with working(Job("sweep", runs, interval_s=3600)):
         await runs.reach(1)
         assert [one for one, _ in runs.of] == [scope]
         await admin.execute("DELETE FROM purges")
@@ -531,7 +531,7 @@ async def test_what_clients_left_is_removed_when_it_has_expired(
         return [row[0] for row in questions + sessions] == ["kept", b"kept"]
 
     assert not await left()
-    async with working(Job(name="sweep", run=Runs(), interval_s=3600)):
+    async with working(Job("sweep", Runs(), interval_s=3600)):
         await until(left)
 
 
@@ -540,7 +540,7 @@ async def test_what_the_queue_noted_goes_when_it_is_old_but_for_jobs_that_are_th
 ) -> None:
     runs = Runs(KeyError())
     await write(database, scope, "a")
-    async with working(Job(name="tidy", run=runs, attempts_max=1)):
+    async with working(Job("tidy", runs, attempts_max=1)):
         await shows(database, failed)
         await write(database, scope, "b")
         await runs.reach(2)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from memsvc.core.errors import invalid
-from memsvc.core.options import AbsoluteUrl, Options
+from memsvc.core.options import AbsoluteUrl, Count, Options, Share
 
 KEYS: Final = {
     "openai": "OPENAI_API_KEY",
@@ -60,8 +60,8 @@ class ModelOptions(Options):
         description="API key of the endpoint; if empty, it is read from the environment variable"
         " OPENAI_API_KEY or ANTHROPIC_API_KEY",
     )
-    timeout_ms: int = Field(
-        60_000, ge=1, description="time limit for one answer of the model, including retries"
+    timeout_ms: Count = Field(
+        60_000, description="time limit for one answer of the model, including retries"
     )
     retries: int = Field(
         2, ge=0, le=20, description="number of retries if the endpoint is busy or unreachable"
@@ -160,12 +160,11 @@ class EmbeddingOptions(Options):
         description="maximum number of characters to embed of each text; the rest of the text is"
         " ignored",
     )
-    timeout_ms: int = Field(
-        60_000, ge=1, description="time limit for one embedding request, including retries"
+    timeout_ms: Count = Field(
+        60_000, description="time limit for one embedding request, including retries"
     )
-    question_timeout_ms: int = Field(
+    question_timeout_ms: Count = Field(
         1500,
-        ge=1,
         description="how long a search waits for the embedding of its question; after that, it uses"
         " keywords only",
     )
@@ -226,9 +225,8 @@ class RerankOptions(Options):
     )
     model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="name of the model")
     api_key: str = Field("", repr=False, description=KEY_ABOUT)
-    timeout_ms: int = Field(
+    timeout_ms: Count = Field(
         6000,
-        ge=1,
         description="how long a search waits for the reordered results; after that, the results"
         " keep their original order",
     )
@@ -250,12 +248,11 @@ class TracingOptions(Options):
     service_name: str = Field(
         "memsvc", min_length=1, max_length=200, description="name of this service in traces"
     )
-    sample_ratio: float = Field(
-        1.0, ge=0, le=1, description="share of traces to record, from 0 (none) to 1 (all)"
+    sample_ratio: Share = Field(
+        1.0, description="share of traces to record, from 0 (none) to 1 (all)"
     )
-    timeout_ms: int = Field(
+    timeout_ms: Count = Field(
         5000,
-        ge=1,
         description="time limit for sending a batch of spans (the timed steps of calls), and for"
         " sending the remaining spans at shutdown",
     )

@@ -31,6 +31,7 @@ from typing_extensions import TypedDict
 from memsvc.core.errors import MemsvcError, invalid_content
 from memsvc.core.facts import Evidence, FactState, FactTier
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project, encode_segment
 from memsvc.store.context import SummaryPosition
 from memsvc.store.export import Column, ExportStream, Table
@@ -192,7 +193,7 @@ def _encoded(value: Any) -> Any:
     return str(value)  # a UUID of the driver
 
 
-def lines(content: bytes, member: str) -> list[dict[str, Any]]:
+def lines(content: bytes, member: str) -> list[JsonObject]:
     """Return the objects of a member, one per line. INVALID_CONTENT names the line."""
     if not content.endswith(b"\n"):
         raise wrong(member, "this archive member does not end with a line break")
@@ -384,17 +385,17 @@ class _Candidate(TypedDict):
 @with_config(_OPEN)
 class _RecallTrace(TypedDict):
     candidates: list[_Candidate]
-    confidence: NotRequired[dict[str, Any] | None]
-    limits: dict[str, Any]
+    confidence: NotRequired[JsonObject | None]
+    limits: JsonObject
 
 
 def _closed(record: type, **optional: Any) -> TypeAdapter[Any]:
     """Return the parser of what has the fields of a dataclass, `optional` ones as given here."""
-    required: dict[str, Any] = {field.name: (field.type, ...) for field in fields(record)}
+    required: JsonObject = {field.name: (field.type, ...) for field in fields(record)}
     return TypeAdapter(create_model(record.__name__, __config__=_CLOSED, **required | optional))
 
 
-_OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(strict=True))
+_OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(JsonObject, config=ConfigDict(strict=True))
 _COUNTS: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
 _ADAPTERS: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
     ("facts", "evidence"): _closed(Evidence, origin=(str, "")),

@@ -35,7 +35,7 @@ from memsvc.core import tar
 from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, OpenArchive
 from memsvc.core.errors import Code, MemsvcError, not_found, payload_too_large
 from memsvc.core.frozen import frozen
-from memsvc.core.options import Options
+from memsvc.core.options import Options, Positive
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import admin_tool
@@ -320,9 +320,8 @@ class ArchiveOptions(Options):
         description="maximum number of exports and restores that one process runs at once; a single"
         " tenant can run one fewer, but at least one. Further exports and restores are refused",
     )
-    idle_s_max: float = Field(
+    idle_s_max: Positive = Field(
         60.0,
-        gt=0,
         description="how long a transfer waits for the client to send the next part of an upload or"
         " to read the next part of a download; after that, the transfer is aborted",
     )
@@ -455,8 +454,8 @@ class ArchiveTransfer:
 
     @admin_tool(
         EXPORT_TOOL,
-        title="Export an archive",
-        needs=Permission.ADMIN,
+        "Export an archive",
+        Permission.ADMIN,
         read_only=True,
         idempotent=True,
     )
@@ -482,8 +481,8 @@ class ArchiveTransfer:
 
     @admin_tool(
         IMPORT_TOOL,
-        title="Restore an archive",
-        needs=Permission.ADMIN,
+        "Restore an archive",
+        Permission.ADMIN,
         idempotent=True,
         project="target project, if the archive contains one project; *: restore each project"
         " under its own name",

@@ -294,8 +294,8 @@ class AuditTool:
 
     @admin_tool(
         "tenant_audit",
-        title="Audit memory",
-        needs=Permission.READ,
+        "Audit memory",
+        Permission.READ,
         read_only=True,
         idempotent=True,
         project="the project, or * for all of your projects",

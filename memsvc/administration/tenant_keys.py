@@ -180,14 +180,14 @@ class KeyTools:
     database: Database
     clock: Clock
 
-    @key_tool("keys_list", title="List API keys", read_only=True, idempotent=True)
+    @key_tool("keys_list", "List API keys", read_only=True, idempotent=True)
     async def list_keys(self, caller: Caller) -> KeyList:
         """List the tenant's API keys with their permissions, expiry and last use."""
         tenant_keys = await keys.list_keys(self.database, caller.tenant)
         visible = [key for key in tenant_keys if _is_within(key.projects, caller.projects)]
         return KeyList([self._listed(caller, key) for key in visible])
 
-    @key_tool("keys_create", title="Create an API key")
+    @key_tool("keys_create", "Create an API key")
     async def create(self, caller: Caller, properties: KeyProperties) -> CreatedKey:
         """Create an API key for the same tenant. It cannot exceed the permissions of your own key.
 
@@ -219,7 +219,7 @@ class KeyTools:
     # The new key lives as long as the caller's; the old one stays valid until the overlap is over,
     # if it was valid that long. CONFLICT where the old key is invalid already, and as in `revoke`:
     # a caller that expires makes a key that does too.
-    @key_tool("keys_rotate", title="Rotate an API key", destructive=True)
+    @key_tool("keys_rotate", "Rotate an API key", destructive=True)
     async def rotate(
         self,
         caller: Caller,
@@ -250,7 +250,7 @@ class KeyTools:
         )
 
     # CONFLICT when no other would be left to manage keys permanently, unless `even_last`
-    @key_tool("keys_revoke", title="Revoke an API key", idempotent=True, destructive=True)
+    @key_tool("keys_revoke", "Revoke an API key", idempotent=True, destructive=True)
     async def revoke(
         self, caller: Caller, key_id: KeyId, even_last: Annotated[bool, EVEN_LAST] = False
     ) -> KeyChange:
@@ -264,7 +264,7 @@ class KeyTools:
         return KeyChange(self._listed(caller, key))
 
     # PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked key
-    @key_tool("keys_update", title="Change an API key", idempotent=True, destructive=True)
+    @key_tool("keys_update", "Change an API key", idempotent=True, destructive=True)
     async def update(self, caller: Caller, update: KeyUpdate) -> KeyChange:
         """Change the label, permissions or expiry of an API key. Omitted values are kept."""
         if update.all_projects and update.projects is not None:

@@ -96,8 +96,8 @@ class CallLogReader:
 
     @admin_tool(
         "calls_list",
-        title="List calls",
-        needs=Permission.READ,
+        "List calls",
+        Permission.READ,
         logs=("tool", "status", "code", "surface", "session_id"),
         project="only calls in this project; `*`: in all projects that the key can use",
     )
@@ -145,8 +145,8 @@ class CallLogReader:
 
     @admin_tool(
         "calls_summary",
-        title="Count calls",
-        needs=Permission.READ,
+        "Count calls",
+        Permission.READ,
         project="only calls in this project; `*`: in all projects that the key can use",
     )
     async def summary(
@@ -225,8 +225,8 @@ class JobTools:
 
     @admin_tool(
         "tenant_jobs",
-        title="List jobs",
-        needs=Permission.READ,
+        "List jobs",
+        Permission.READ,
         logs=("state",),
         project="only jobs of this project; `*`: of all projects that the key can use",
     )
@@ -263,8 +263,8 @@ class JobTools:
 
     @admin_tool(
         "tenant_settle_job",
-        title="Retry or drop a job",
-        needs=Permission.ADMIN,
+        "Retry or drop a job",
+        Permission.ADMIN,
         destructive=True,
         removes=lambda args: args.action == "drop",
         logs=("action",),
@@ -324,8 +324,8 @@ class LimitReader:
 
     @admin_tool(
         "tenant_limits",
-        title="Show limits",
-        needs=Permission.READ,
+        "Show limits",
+        Permission.READ,
         project="ignored: the limits are the same for all projects",
     )
     async def limits(self, scope: Scope) -> TenantLimits:
@@ -477,8 +477,8 @@ class UsageTools:
 
     @admin_tool(
         "tenant_usage",
-        title="Report usage",
-        needs=Permission.READ,
+        "Report usage",
+        Permission.READ,
         project="the project, or * for all of your projects",
     )
     async def usage(self, scope: Scope) -> UsageResult:

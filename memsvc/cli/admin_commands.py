@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import ValidationError
 from typer import Argument, Option
@@ -23,6 +23,7 @@ from memsvc.cli.tool_client import (
     show,
 )
 from memsvc.core.errors import invalid
+from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import arguments_of, run_tool, tools_of
 from memsvc.core.validation_messages import validation_message
@@ -93,7 +94,7 @@ def purge(
     show(CommandOutput(body, _receipt(body)), as_json=as_json)
 
 
-def _receipt(body: dict[str, Any]) -> Iterator[str]:
+def _receipt(body: JsonObject) -> Iterator[str]:
     yield f"{body['level']} {body['name']} in project {body['project']}"
     yield from (f"{table}\t{count}" for table, count in body["counts"].items())
     if body["dry_run"]:
@@ -109,11 +110,11 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
 def run_purge(
     tenant: str,
     project: str,
-    args: dict[str, Any],
+    args: JsonObject,
     settings: Settings,
     *,
     keys: bool,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the result of tenant_purge, without a key.
 
     With `keys`, the keys of the tenant are deleted last, and counted."""
@@ -125,7 +126,7 @@ def run_purge(
         first = error.errors()[0]
         raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
 
-    async def work(database: Database) -> dict[str, Any]:
+    async def work(database: Database) -> JsonObject:
         clock = SystemClock()
         purge = Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
         [tool] = tools_of(purge)

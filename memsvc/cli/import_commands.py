@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from rich.console import Console
@@ -20,6 +20,7 @@ from memsvc.cli.options import Owner, owner_of, with_database
 from memsvc.cli.settings_option import CommandPlace, using_place
 from memsvc.cli.tool_client import Json, Project
 from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_found, unavailable
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_identifier, check_project, decode_segment
 from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.settings import Settings
@@ -221,13 +222,13 @@ def _import_here(
     *,
     dry_run: bool,
     as_json: bool,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, JsonObject]:
     """Import into the data folder or the database itself."""
 
-    async def work(database: Database) -> dict[str, dict[str, Any]]:
+    async def work(database: Database) -> dict[str, JsonObject]:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
         importer = _importer(database, settings)
-        done: dict[str, dict[str, Any]] = {}
+        done: dict[str, JsonObject] = {}
         with Progress(
             console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()
         ) as progress:
@@ -267,7 +268,7 @@ def _importer(database: Database, settings: Settings) -> SessionImport:
 
 
 def _print_report(
-    done: Mapping[str, dict[str, Any]],
+    done: Mapping[str, JsonObject],
     found: Sequence[SessionDirectory],
     *,
     dry_run: bool,
@@ -275,7 +276,7 @@ def _print_report(
 ) -> None:
     ignored = {name: one.ignored for name, one in zip(done, found, strict=True)}
     if as_json:
-        sessions: dict[str, Any] = {
+        sessions: JsonObject = {
             name: one | {"passed_over": ignored[name]} for name, one in done.items()
         }
         print(orjson.dumps({"dry_run": dry_run, "sessions": sessions}).decode())
@@ -341,10 +342,10 @@ def shadow_report(
         print(f"{name}\t{'' if value is None else value}")
 
 
-def _report_here(settings: Settings, project: str, tenant: str | None) -> dict[str, Any]:
+def _report_here(settings: Settings, project: str, tenant: str | None) -> JsonObject:
     """Read the comparisons from the data folder or the database itself."""
 
-    async def work(database: Database) -> dict[str, Any]:
+    async def work(database: Database) -> JsonObject:
         scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
         rebuilding = TurnRebuild(
             database, SystemClock(), O200kCounter(), settings.settings.mcp.memory

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections import Counter
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from typer import Option
@@ -15,6 +15,7 @@ from memsvc.cli.options import Owner, owner_of, scopes_of, with_database
 from memsvc.cli.settings_option import CommandPlace, using_place
 from memsvc.cli.tool_client import CommandTarget, Json, OnlyProject, RemoteTools, run_calls
 from memsvc.core.errors import invalid, not_found
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_identifier
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tool_methods import run_tool
@@ -97,7 +98,7 @@ def maintain(
         sys.exit(1)
 
 
-async def _maintain_by_tools(call: RemoteTools, session: str | None) -> list[dict[str, Any]]:
+async def _maintain_by_tools(call: RemoteTools, session: str | None) -> list[JsonObject]:
     """Run maintenance on a session, a project or all projects of the key, and print counts."""
     done = []
     for project in await _projects(call) if call.project == ALL_PROJECTS else [call.project]:
@@ -133,7 +134,7 @@ def _project_report(
     found: Counter[str],
     counters: Counter[str],
     tenant: str = "",
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "tenant": tenant,
         "project": project,
@@ -152,10 +153,10 @@ def _maintain_here(
     *,
     check: bool,
     rebuild: bool,
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Maintain, compare or rebuild in the data folder or the database itself."""
 
-    async def work(database: Database) -> list[dict[str, Any]]:
+    async def work(database: Database) -> list[JsonObject]:
         owners = (
             await keys.list_tenants(database)
             if all_tenants
@@ -183,7 +184,7 @@ class _Maintenance:
 
     async def project(
         self, scope: Scope, only: str | None, *, check: bool, rebuild: bool
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Maintain, compare or rebuild all of a project, or one session of it."""
         sessions = (
             [check_identifier(only, "--session")]
@@ -217,7 +218,7 @@ class _Maintenance:
         return found
 
 
-def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> None:
+def _print_report(done: list[JsonObject], *, check: bool, rebuild: bool) -> None:
     for one in done:
         counts = one["differences"] if check else one["differences"] | one["maintained"]
         counts_text = ", ".join(f"{name} {count}" for name, count in counts.items())

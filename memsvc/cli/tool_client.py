@@ -18,6 +18,7 @@ from typer import Argument, Option, Typer
 
 from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_path
 from memsvc.core.scope import DEFAULT_PROJECT
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
@@ -82,7 +83,7 @@ class RemoteTools:
     http: httpx.AsyncClient
     project: str
 
-    async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, tool: str, /, **arguments: Any) -> JsonObject:
         """Call a tool and return its result; arguments that are None are left out.
 
         Raises the tool's own error, or UNAVAILABLE; INVALID_ARGUMENT for what a shell can pass and
@@ -97,14 +98,14 @@ class RemoteTools:
         response = await self.send(
             "POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers
         )
-        result: dict[str, Any] = orjson.loads(response.content)
+        result: JsonObject = orjson.loads(response.content)
         return result
 
     async def list_all(
         self, tool: str, member: str, /, *, limit: int | None = None, **arguments: Any
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return a tool's result with the lists of all pages joined, up to a limit."""
-        found: list[dict[str, Any]] = []
+        found: list[JsonObject] = []
         cursor: str | None = None
         while True:
             page_limit = limit and min(limit - len(found), PAGE_MAX)

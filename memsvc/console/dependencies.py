@@ -2,14 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pydantic import Field
 from starlette.types import Scope as Request
 
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.options import Options
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
@@ -37,7 +36,7 @@ class SignedIn:
     key_hash: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class ConsoleDependencies:
     """Functions of the service that the console calls.
 

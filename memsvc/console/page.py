@@ -267,11 +267,15 @@ class Page:
         cursor = found["next_cursor"]
         return self.url(page_path, **query, cursor=cursor) if cursor else None
 
-    def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
-        """Render a page, or a part of one.
+    def render(
+        self, template: str, *, part: str | None = None, status: int = 200, **context: Any
+    ) -> Response:
+        """Render a page, or the `part` of it for a request that replaces only that.
 
         Its template sets `here`, the path of its place in the navigation, and `title`.
         """
+        if part is not None and self.partial:
+            template = part
         text = environment.get_template(template).render(self._common() | context)
         return HTMLResponse(text, status)
 
@@ -281,10 +285,14 @@ class Page:
 
     def error_page(self, error: MemsvcError) -> Response:
         """Render the page about an error."""
-        template = "parts/error.html" if self.partial else "error.html"
         title = UNAVAILABLE_TITLE if error.code is Code.UNAVAILABLE else "The request failed"
         return self.render(
-            template, status=error.http_status, error=error.body(), title=title, here=None
+            "error.html",
+            part="parts/error.html",
+            status=error.http_status,
+            error=error.body(),
+            title=title,
+            here=None,
         )
 
     def _common(self) -> dict[str, Any]:
@@ -295,6 +303,8 @@ class Page:
             "key_label": self.caller.key_label,
             "version": self.given.version,
             "now": self.given.clock.now(),
+            "done": self.given_text("done"),
+            "saved": self.given_text("saved"),
         }
 
 

@@ -125,20 +125,17 @@ class CallContext:
         return {**times, "rest_ms": rest_ms, "round_trips": self.round_trips}
 
 
+@dataclass(slots=True)
 class WaitTimer:
     """A wait in progress."""
 
-    __slots__ = ("_context", "_span", "_started", "_wait")
-
-    def __init__(
-        self, context: CallContext, wait: Wait, span: AbstractContextManager[TraceSpan]
-    ) -> None:
-        self._context = context
-        self._wait = wait
-        self._span = span
+    context: CallContext
+    wait: Wait
+    span: AbstractContextManager[TraceSpan]
+    _started: float = 0.0
 
     def __enter__(self) -> Self:
-        self._span.__enter__()
+        self.span.__enter__()
         self._started = perf_counter()
         return self
 
@@ -148,8 +145,8 @@ class WaitTimer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._context.wait(self._wait, (perf_counter() - self._started) * 1000)
-        self._span.__exit__(kind, error, trace)
+        self.context.wait(self.wait, (perf_counter() - self._started) * 1000)
+        self.span.__exit__(kind, error, trace)
 
 
 _CURRENT: ContextVar[CallContext] = ContextVar("memsvc_underway")

@@ -14,9 +14,19 @@ def frozen(cls: type[Class]) -> type[Class]:
 
     What compares, hashes and shows it is no code of its own, which the standard library would
     compile for each class: that took a tenth of a start."""
+    return _made(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def frozen_by_keyword(cls: type[Class]) -> type[Class]:
+    """Make a class as `frozen` does, whose fields are given by keyword alone."""
+    return _made(cls, kw_only=True)
+
+
+def _made(cls: type[Class], *, kw_only: bool = False) -> type[Class]:
     documentation = cls.__doc__
     cls.__doc__ = documentation or cls.__name__  # else it is made of the signature
-    made: Any = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+    made: Any = dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=kw_only)(cls)
     made.__doc__ = documentation
     compared = _getter([one.name for one in fields(made) if one.compare])
     shown = [one.name for one in fields(made) if one.repr]

@@ -1,7 +1,10 @@
-"""JSON as other programs write it, before it is parsed."""
+"""JSON: the type of its objects, and its text as other programs write it."""
 
 import re
-from typing import Final
+from typing import Any, Final
+
+JsonObject = dict[str, Any]
+"""A JSON object: its members by name."""
 
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(

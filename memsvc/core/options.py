@@ -1,12 +1,16 @@
-"""The model of options."""
+"""The model of options, and types of their values."""
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memsvc.core.urls import absolute_url
 
 AbsoluteUrl = Annotated[str, AfterValidator(absolute_url)]
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Options(BaseModel):

@@ -4,18 +4,18 @@ They require that tool's permission."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.scope import Scope
 
 _VARIABLE: Final = re.compile(r"\{(\+?)([a-z_]+)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class ListedResource:
     """One resource in a list: the values of its URI variables and its listed properties.
 
@@ -50,7 +50,7 @@ class Completion:
     find: Callable[[Scope, str, Mapping[str, str], int], Awaitable[Sequence[str]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Resource:
     """Tool result that can be read under a URI.
 
@@ -85,7 +85,7 @@ class Resource:
         return _VARIABLE.sub(value, self.template)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Prompt:
     """Message for a model that presents the result of a tool.
 
@@ -100,7 +100,7 @@ class Prompt:
     text: Callable[[dict[str, Any]], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Guide:
     """Message for a model that explains how tools are used, for callers that see all of them.
 

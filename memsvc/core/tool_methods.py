@@ -73,9 +73,9 @@ class ToolOptions(TypedDict, total=False):
 
 def tool(
     name: str,
-    *,
     title: str,
     needs: Permission,
+    *,
     toolset: Toolset,
     logs: Iterable[str] = (),
     base: type[Arguments] = Arguments,

@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -30,7 +30,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import MemsvcError, invalid
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import IDENTIFIER_BYTES_MAX, check_identifier, check_project
 from memsvc.core.ports import PassageSearch
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
@@ -114,7 +115,7 @@ class ProjectEvent:
 
     number: int
     kind: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 class ProjectEventSource(Protocol):
@@ -240,7 +241,7 @@ def result_adapter(result: type) -> TypeAdapter[Any]:
 class CallOutcome:
     """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
 
-    body: dict[str, Any]
+    body: JsonObject
     text: str
     error: MemsvcError | None = None
 
@@ -296,7 +297,7 @@ def removes_nothing(_: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class Tool:
     """One operation that a caller can perform.
 
@@ -381,9 +382,9 @@ class Tool:
         field = None if self.toolset == "admin" else self.arguments.model_fields.get(name)
         return field is not None and field.default != ALL_PROJECTS
 
-    def body(self, result: Any) -> dict[str, Any]:
+    def body(self, result: Any) -> JsonObject:
         """Return a result of this tool as JSON."""
-        body: dict[str, Any] = result_adapter(self.result).dump_python(
+        body: JsonObject = result_adapter(self.result).dump_python(
             result, mode="json", warnings="error"
         )
         return body
@@ -412,7 +413,7 @@ def _default_session(user: Any) -> str:
     return DEFAULT_SESSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Job:
     """Work queued in the transaction of a write and run later by a worker, at least once.
 
@@ -426,7 +427,7 @@ class Job:
     interval_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class OpenFile:
     """One version of a file, unaffected by later writes.
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from memsvc.core.background import FairSemaphore
 from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code, resource_busy
-from memsvc.core.options import Options
+from memsvc.core.options import Amount, Count, Options, Positive
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
@@ -177,55 +177,46 @@ class SlotOptions(Options):
     of each limit. While several tenants make calls and a fifth of the `calls_max` slots are in use,
     new calls of a tenant that already has a running call must wait."""
 
-    calls_max: int = Field(
+    calls_max: Amount = Field(
         0,
-        ge=0,
         description="maximum number of calls that run at once; 0 means twice database.pool_max",
     )
-    model_calls_max: int = Field(
+    model_calls_max: Count = Field(
         100,
-        ge=1,
         description="maximum number of concurrent calls of tools that use a model; these calls do"
         " not count towards calls_max",
     )
-    composed_calls_max: int = Field(
+    composed_calls_max: Count = Field(
         50,
-        ge=1,
         description="maximum number of mcp_pipe, find_tool, search and fetch calls that run at"
         " once; the tool calls that these tools make are counted separately",
     )
-    administration_max: int = Field(
+    administration_max: Count = Field(
         20,
-        ge=1,
         description="maximum number of administrative calls that run at once; such calls, for"
         " example archive transfers, may take long",
     )
-    uploads_max: int = Field(
+    uploads_max: Count = Field(
         16,
-        ge=1,
         description="maximum number of uploads at once; each uploaded file is held in memory",
     )
-    bodies_max: int = Field(
+    bodies_max: Count = Field(
         200,
-        ge=1,
         description="maximum number of requests whose bodies are being received at once; further"
         " requests are refused",
     )
-    waiting_max: int = Field(
+    waiting_max: Amount = Field(
         300,
-        ge=0,
         description="maximum number of calls that may wait for a free slot under each limit, such"
         " as calls_max; further calls are refused",
     )
-    wait_ms: int = Field(
+    wait_ms: Count = Field(
         800,
-        ge=1,
         description="how long a call may wait for a free slot before it is refused; a call that is"
         " expected to wait longer is refused at once",
     )
-    call_s: float = Field(
+    call_s: Positive = Field(
         120.0,
-        gt=0,
         description="time limit of a call, after which it is rolled back; administrative calls,"
         " uploads, mcp_pipe, find_tool, search and fetch are exempt",
     )

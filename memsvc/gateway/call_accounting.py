@@ -181,25 +181,25 @@ LINES_MAX: Final = 10
 LINES_WITHIN: Final = timedelta(seconds=60)
 
 
+@dataclass(slots=True)
 class SlowCalls:
     """Logs calls that took longer than `slow_ms` (0: none), a limited number a minute.
 
     All slow calls are counted, even if they are not logged."""
 
-    def __init__(self, slow_ms: int, meter: Meter, clock: Clock) -> None:
-        self._slow_ms = slow_ms
-        self._meter = meter
-        self._clock = clock
-        self._started_at: datetime | None = None
-        self._lines = 0
-        self._left_out = 0
+    slow_ms: int
+    meter: Meter
+    clock: Clock
+    _started_at: datetime | None = None
+    _lines: int = 0
+    _left_out: int = 0
 
     def record(self, tool: str, duration_ms: float, details: dict[str, Any]) -> None:
         """Log a call that has ended if it was slow. `details` must not contain content."""
-        if not 0 < self._slow_ms < duration_ms:
+        if not 0 < self.slow_ms < duration_ms:
             return
-        self._meter.add("memsvc_slow_calls_total", tool=tool)
-        now = self._clock.now()
+        self.meter.add("memsvc_slow_calls_total", tool=tool)
+        now = self.clock.now()
         if self._started_at is None or now - self._started_at >= LINES_WITHIN:
             self._started_at, self._lines = now, 0
         if self._lines >= LINES_MAX:

@@ -27,6 +27,7 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.scope import Scope as DataScope
@@ -65,46 +66,44 @@ _CONTENT: Final = _OF_PROJECT + "/content/{path}"
 _VERSION: Final = _OF_PROJECT + "/version/{version}/{path}"
 _OF_VERSION: Final = {"version": "history_id"}
 OPERATIONS: Final[Sequence[RestOperation]] = (
+    RestOperation("GET", FILES_PATH, "file_projects", query=("q", "after", "limit")),
+    RestOperation("GET", _CONTENT, "file_read"),
+    RestOperation("HEAD", _CONTENT, "file_read"),
+    *(RestOperation(method, _CONTENT, "file_write") for method in UPLOADS),
+    RestOperation("DELETE", _CONTENT, "file_delete", query=("recursive",)),
     RestOperation(
-        method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")
-    ),
-    RestOperation(method="GET", path=_CONTENT, tool="file_read"),
-    RestOperation(method="HEAD", path=_CONTENT, tool="file_read"),
-    *(RestOperation(method=method, path=_CONTENT, tool="file_write") for method in UPLOADS),
-    RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
-    RestOperation(
-        method="GET",
-        path=_OF_PROJECT + "/stat/{path}",
-        tool="file_stat",
+        "GET",
+        _OF_PROJECT + "/stat/{path}",
+        "file_stat",
         query=("content_sha256",),
     ),
     RestOperation(
-        method="GET",
-        path=_OF_PROJECT + "/list/{path}",
-        tool="file_list",
+        "GET",
+        _OF_PROJECT + "/list/{path}",
+        "file_list",
         query=("depth", "limit", "cursor"),
     ),
     RestOperation(
-        method="GET",
-        path=_OF_PROJECT + "/search",
-        tool="file_search",
+        "GET",
+        _OF_PROJECT + "/search",
+        "file_search",
         query=("query", "path_prefix", "limit"),
     ),
     RestOperation(
-        method="GET",
-        path=_OF_PROJECT + "/versions/{path}",
-        tool="file_list_versions",
+        "GET",
+        _OF_PROJECT + "/versions/{path}",
+        "file_list_versions",
         query=("limit", "before_id"),
     ),
-    RestOperation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
-    RestOperation(method="HEAD", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
+    RestOperation("GET", _VERSION, "file_read_version", named=_OF_VERSION),
+    RestOperation("HEAD", _VERSION, "file_read_version", named=_OF_VERSION),
     RestOperation(
-        method="POST",
-        path=_OF_PROJECT + "/restore/{version}/{path}",
-        tool="file_restore_version",
+        "POST",
+        _OF_PROJECT + "/restore/{version}/{path}",
+        "file_restore_version",
         named=_OF_VERSION,
     ),
-    RestOperation(method="POST", path=_OF_PROJECT + "/rename", tool="file_rename", takes_body=True),
+    RestOperation("POST", _OF_PROJECT + "/rename", "file_rename", takes_body=True),
 )
 
 
@@ -336,14 +335,14 @@ class FileHandlers:
             "file_restore_version": self._restore,
         }
 
-    async def _delete(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _delete(self, request: Request, arguments: JsonObject) -> Response:
         condition = write_condition(request.headers)
         if condition.absent:
             raise invalid("the header if-none-match is not supported for this request")
         arguments |= condition.arguments()
         return answer(request, await call(self.dispatch, request, "file_delete", arguments))
 
-    async def _restore(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _restore(self, request: Request, arguments: JsonObject) -> Response:
         arguments |= write_condition(request.headers).arguments()
         outcome = await call(self.dispatch, request, "file_restore_version", arguments)
         if outcome.error is not None:
@@ -357,7 +356,7 @@ class FileHandlers:
         tool: str,
         open_file: Callable[[DataScope, Any], Awaitable[OpenFile]],
         request: Request,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
     ) -> Response:
         async def operation(scope: DataScope, args: Any) -> Response:
             return await file_response(request, await open_file(scope, args))
@@ -372,7 +371,7 @@ class FileHandlers:
                 error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=headers
             )
 
-    async def _upload(self, request: Request, arguments: dict[str, Any]) -> Response:
+    async def _upload(self, request: Request, arguments: JsonObject) -> Response:
         arguments |= {"mode": UPLOADS[request.method]} | write_condition(
             request.headers
         ).arguments()

@@ -115,8 +115,8 @@ class ToolSearch:
 
     @tool(
         NAME,
-        title="Find tools",
-        needs=Permission.READ,
+        "Find tools",
+        Permission.READ,
         toolset="agent",
         for_hosts=True,
         base=ComposedArguments,

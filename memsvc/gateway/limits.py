@@ -13,7 +13,7 @@ from memsvc.core.errors import (
     MemsvcError,
     invalid,
 )
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options, Positive
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.rate_limits import RateOptions, StoredOptions
 from memsvc.gateway.rest import error_response
@@ -30,25 +30,22 @@ class SseOptions(Options):
         description="whether /sse is enabled; with several replicas, all requests of a client must"
         " reach the same replica (sticky routing)",
     )
-    sessions_max: int = Field(
+    sessions_max: Count = Field(
         256,
-        ge=1,
         description="maximum number of clients that one process serves at once; further clients are"
         " refused",
     )
-    sessions_per_caller_max: int = Field(
+    sessions_per_caller_max: Count = Field(
         32,
-        ge=1,
         description="maximum number of clients per key at once; further clients are refused",
     )
-    calls_per_caller_max: int = Field(
+    calls_per_caller_max: Count = Field(
         64,
-        ge=1,
         description="maximum number of requests per key that wait for an answer; further requests"
         " are refused",
     )
-    idle_s: float = Field(
-        3600.0, gt=0, description="time without any message after which a client is disconnected"
+    idle_s: Positive = Field(
+        3600.0, description="time without any message after which a client is disconnected"
     )
 
 
@@ -112,10 +109,10 @@ class LimitsOptions(Options):
         description="maximum size of a request body, in bytes; larger requests are refused with"
         " HTTP 413",
     )
-    body_s: float = Field(
-        30.0, gt=0, description="time limit for receiving a request body, except for uploads"
+    body_s: Positive = Field(
+        30.0, description="time limit for receiving a request body, except for uploads"
     )
-    upload_s: float = Field(120.0, gt=0, description="time limit for receiving an upload")
+    upload_s: Positive = Field(120.0, description="time limit for receiving an upload")
     head_bytes_max: int = Field(
         32 * 1024,
         ge=1024,
@@ -128,12 +125,11 @@ class LimitsOptions(Options):
         description="maximum number of headers in a request; requests with more are refused with"
         " HTTP 431",
     )
-    head_s: float = Field(
-        15.0, gt=0, description="time limit for receiving the request line and headers"
+    head_s: Positive = Field(
+        15.0, description="time limit for receiving the request line and headers"
     )
-    connections_max: int = Field(
+    connections_max: Count = Field(
         2000,
-        ge=1,
         description="maximum number of client connections; further connections are closed",
     )
     json_depth_max: int = Field(
@@ -158,15 +154,13 @@ class LimitsOptions(Options):
         description="web origins that may call the server; empty: the server's own origin if it"
         " listens on loopback only, otherwise none",
     )
-    listeners_max: int = Field(
+    listeners_max: Count = Field(
         1000,
-        ge=1,
         description="maximum number of clients that may subscribe to changes in one process;"
         " further clients are refused",
     )
-    tenant_listeners_max: int = Field(
+    tenant_listeners_max: Count = Field(
         100,
-        ge=1,
         description="maximum number of clients per tenant that may subscribe to changes in one"
         " process; also the maximum number of MCP sessions with subscriptions per tenant;"
         " subscriptions beyond either limit are refused",
@@ -178,9 +172,8 @@ class LimitsOptions(Options):
         description="maximum number of resources to which one client can subscribe; requests for"
         " more are refused",
     )
-    listen_s_max: float = Field(
+    listen_s_max: Positive = Field(
         3600.0,
-        gt=0,
         description="maximum duration of a stream of change notifications; the client must then"
         " subscribe again; an MCP session without a request for twice this time ends",
     )

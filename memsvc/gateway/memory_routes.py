@@ -129,59 +129,55 @@ _PROMPT: Final = MEMORIES_PATH + "/extraction-prompt"
 _SETTINGS: Final = MEMORIES_PATH + "/settings"
 _operation: Final = partial(RestOperation, query=(PROJECT,))
 OPERATIONS: Final[Sequence[RestOperation]] = (
-    _operation(method="POST", path=MEMORIES_PATH, tool="memories_add", takes_body=True),
+    _operation("POST", MEMORIES_PATH, "memories_add", takes_body=True),
     _operation(
-        method="GET",
-        path=MEMORIES_PATH,
-        tool="memories_list",
+        "GET",
+        MEMORIES_PATH,
+        "memories_list",
         query=("user_id", "limit", *_OWNERS, PROJECT),
         defaults={"limit": LIST_LIMIT},
     ),
+    _operation("DELETE", MEMORIES_PATH, "memories_delete_all", query=("user_id", PROJECT)),
+    _operation("POST", MEMORIES_PATH + "/search", "memories_search", takes_body=True),
+    _operation("GET", _SETTINGS, "memories_get_settings"),
+    _operation("PUT", _SETTINGS, "memories_put_settings", takes_body=True),
+    _operation("GET", _PROMPT, "memories_get_prompt"),
+    _operation("PUT", _PROMPT, "memories_put_prompt", takes_body=True),
+    _operation("DELETE", _PROMPT, "memories_reset_prompt"),
     _operation(
-        method="DELETE", path=MEMORIES_PATH, tool="memories_delete_all", query=("user_id", PROJECT)
-    ),
-    _operation(
-        method="POST", path=MEMORIES_PATH + "/search", tool="memories_search", takes_body=True
-    ),
-    _operation(method="GET", path=_SETTINGS, tool="memories_get_settings"),
-    _operation(method="PUT", path=_SETTINGS, tool="memories_put_settings", takes_body=True),
-    _operation(method="GET", path=_PROMPT, tool="memories_get_prompt"),
-    _operation(method="PUT", path=_PROMPT, tool="memories_put_prompt", takes_body=True),
-    _operation(method="DELETE", path=_PROMPT, tool="memories_reset_prompt"),
-    _operation(
-        method="GET",
-        path=MEMORIES_PATH + "/{id}",
-        tool="memories_list",
+        "GET",
+        MEMORIES_PATH + "/{id}",
+        "memories_list",
         query=("limit", *_OWNERS, PROJECT),
         named={"id": "user_id"},
         defaults={"limit": LIST_LIMIT},
     ),
     _operation(
-        method="PUT",
-        path=MEMORIES_PATH + "/{id}",
-        tool="memories_update",
+        "PUT",
+        MEMORIES_PATH + "/{id}",
+        "memories_update",
         query=("user_id", PROJECT),
         takes_body=True,
         named={"id": "memory_id"},
     ),
     _operation(
-        method="GET",
-        path=MEMORIES_PATH + "/{id}/history",
-        tool="memories_history",
+        "GET",
+        MEMORIES_PATH + "/{id}/history",
+        "memories_history",
         query=("user_id", PROJECT),
         named={"id": "memory_id"},
     ),
     _operation(
-        method="DELETE",
-        path=MEMORIES_PATH + "/{id}",
-        tool="memories_delete",
+        "DELETE",
+        MEMORIES_PATH + "/{id}",
+        "memories_delete",
         query=("user_id", PROJECT),
         named={"id": "memory_id"},
     ),
-    _operation(method="GET", path=_ONE, tool="memories_get"),
-    _operation(method="PUT", path=_ONE, tool="memories_update", takes_body=True),
-    _operation(method="DELETE", path=_ONE, tool="memories_delete"),
-    _operation(method="GET", path=_ONE + "/history", tool="memories_history"),
+    _operation("GET", _ONE, "memories_get"),
+    _operation("PUT", _ONE, "memories_update", takes_body=True),
+    _operation("DELETE", _ONE, "memories_delete"),
+    _operation("GET", _ONE + "/history", "memories_history"),
 )
 
 
@@ -191,6 +187,6 @@ def routes(dispatch: Dispatch, events: EventsEndpoint | None) -> list[BaseRoute]
         return []
     if events is None:
         return [OperationRoutes(dispatch, MEMORIES_PATH, OPERATIONS, {})]
-    stream = _operation(method="GET", path=EVENTS_PATH, tool=EVENTS)
+    stream = _operation("GET", EVENTS_PATH, EVENTS)
     handlers = {EVENTS: events.stream}
     return [OperationRoutes(dispatch, MEMORIES_PATH, (stream, *OPERATIONS), handlers)]

@@ -20,6 +20,7 @@ from pydantic import Field, field_validator, model_validator
 from memsvc.adapters.jwks import KEY_ID_CHARS_MAX, Algorithm, Jwks, PublicKey
 from memsvc.core.errors import Code, MemsvcError, unavailable
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.options import Options
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
@@ -253,7 +254,7 @@ class TokenVerifier:
         async with self._keys.running():
             yield
 
-    async def _claims(self, text: str) -> dict[str, Any]:
+    async def _claims(self, text: str) -> JsonObject:
         """Return the claims of a token that is valid now."""
         if len(text) > self._options.token_chars_max:
             raise InvalidTokenError
@@ -269,7 +270,7 @@ class TokenVerifier:
         self._check(claims)
         return claims
 
-    def _check(self, claims: dict[str, Any]) -> None:
+    def _check(self, claims: JsonObject) -> None:
         """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
         audience = claims.get("aud")
         claimed = audience if isinstance(audience, list) else [audience]
@@ -283,7 +284,7 @@ class TokenVerifier:
         ):
             raise InvalidTokenError
 
-    def _caller(self, claims: dict[str, Any]) -> Caller:
+    def _caller(self, claims: JsonObject) -> Caller:
         granted = _words(claims.get(self._options.scopes_claim, ""))
         missing = not {*self._options.required_scopes} <= granted
         permissions = frozenset(
@@ -305,7 +306,7 @@ class TokenVerifier:
             expires_at=datetime.fromtimestamp(_time(claims, "exp"), UTC),
         )
 
-    def _projects(self, claims: dict[str, Any]) -> frozenset[str] | None:
+    def _projects(self, claims: JsonObject) -> frozenset[str] | None:
         """Return the projects that a token may touch; None for all.
 
         A token without the required claim may touch none.
@@ -323,7 +324,7 @@ class TokenVerifier:
             raise InvalidTokenError from error
 
 
-def _time(claims: dict[str, Any], name: str) -> float:
+def _time(claims: JsonObject, name: str) -> float:
     """Return a timestamp of a claim, in seconds since 1970."""
     value: Any = claims.get(name)
     if type(value) not in (int, float) or not 0 <= value <= EXPIRES_MAX:
@@ -340,7 +341,7 @@ def _words(value: Any) -> frozenset[str]:
     raise InvalidTokenError
 
 
-def _name(claims: dict[str, Any], claim: str) -> str:
+def _name(claims: JsonObject, claim: str) -> str:
     """Return a name of a claim; "" for one that cannot be logged, or none."""
     value = claims.get(claim)
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
@@ -371,7 +372,7 @@ class SignedToken:
     key_id: str | None
     type: str
 
-    def verify(self, key: PublicKey) -> dict[str, Any]:
+    def verify(self, key: PublicKey) -> JsonObject:
         """Return the claims after verifying the signature with this key."""
         import jwt  # noqa: PLC0415 - few have an issuer, and it takes long to load
 
@@ -406,7 +407,7 @@ def _bytes(part: str) -> bytes:
         raise InvalidTokenError from error
 
 
-def _object(document: bytes) -> dict[str, Any]:
+def _object(document: bytes) -> JsonObject:
     """Parse a JSON object without duplicate names at any depth."""
     if document.count(b"{") + document.count(b"[") > NESTED_MAX:
         raise InvalidTokenError
@@ -423,7 +424,7 @@ def _object(document: bytes) -> dict[str, Any]:
     return value
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
     result = dict(pairs)
     if len(result) < len(pairs):
         raise InvalidTokenError

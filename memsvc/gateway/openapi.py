@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from memsvc.core.archives import ARCHIVE_PATH
 from memsvc.core.errors import Code
+from memsvc.core.json_text import JsonObject
 from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.file_routes import OPERATIONS as FILES
@@ -23,12 +24,8 @@ VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _ARCHIVES: Final[Sequence[RestOperation]] = (
-    RestOperation(
-        method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")
-    ),
-    RestOperation(
-        method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")
-    ),
+    RestOperation("GET", ARCHIVE_PATH, "archive_export", query=(PROJECT, "gzip", "calls")),
+    RestOperation("POST", ARCHIVE_PATH, "archive_import", query=(PROJECT, "check")),
 )
 _TEXT_OR_BYTES: Final = ("text/plain", _BYTES)
 _BYTES_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -49,14 +46,12 @@ def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
     return [Route(OPENAPI_PATH, send_document, methods=["GET"])]
 
 
-def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
+def document(tools: Iterable[Tool], version: str) -> JsonObject:
     """Return the OpenAPI 3.1 document of these tools."""
     by_name = {tool.name: tool for tool in tools}
-    paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
+    paths: dict[str, JsonObject] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
-        operation_ = RestOperation(
-            method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True
-        )
+        operation_ = RestOperation("POST", f"{TOOLS_PATH}/{tool.name}", tool.name, takes_body=True)
         _add(paths, operation_, tool, "tools")
     for tag, operations in (
         ("files", FILES),
@@ -97,7 +92,7 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
 
 
 def _add(
-    paths: dict[str, dict[str, Any]],
+    paths: dict[str, JsonObject],
     operation: RestOperation,
     tool: Tool,
     tag: str,
@@ -118,7 +113,7 @@ def _add(
         for name in operation.query
         if name in arguments
     ]
-    document_: dict[str, Any] = {
+    document_: JsonObject = {
         "operationId": tool.name,
         "summary": tool.title,
         "description": tool.description,
@@ -144,7 +139,7 @@ def _add(
     paths.setdefault(operation.path, {})[operation.method.lower()] = document_
 
 
-def _bytes(tool: Tool) -> dict[str, Any]:
+def _bytes(tool: Tool) -> JsonObject:
     return {"description": "done", "content": {one: {} for one in _BYTES_RESULTS[tool.name]}}
 
 
@@ -152,7 +147,7 @@ def _default(name: str, operation: RestOperation) -> Schema:
     return {"default": operation.defaults[name]} if name in operation.defaults else {}
 
 
-def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> dict[str, Any]:
+def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> JsonObject:
     inner = {keyword: value for keyword, value in schema.items() if keyword != "description"}
     return {
         "name": name,
@@ -172,7 +167,7 @@ def _object(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema
     return schema | ({"required": list(required)} if required else {})
 
 
-def _answer(description: str, schema: Schema) -> dict[str, Any]:
+def _answer(description: str, schema: Schema) -> JsonObject:
     return {"description": description, "content": {_JSON: {"schema": schema}}}
 
 
@@ -188,8 +183,8 @@ def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _plain_operation(
-    name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]
-) -> dict[str, Any]:
+    name: str, summary: str, tag: str, schema: Schema, *parameters: JsonObject
+) -> JsonObject:
     return {
         "operationId": name,
         "summary": summary,
@@ -227,7 +222,7 @@ _TOOL_LIST: Final = _plain_operation(
     "tools",
     _object({"tools": {"type": "array", "items": _ANY}}, ["tools"]),
 )
-_EVENTS: Final[dict[str, Any]] = _plain_operation(
+_EVENTS: Final[JsonObject] = _plain_operation(
     "memories_events",
     "Stream memories as they are extracted",
     "memories",

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import others_first
 from memsvc.core.errors import invalid, invalid_path
+from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import CallOutcome, Tool
 from memsvc.core.validation_messages import position
@@ -31,7 +33,7 @@ _Done = TypeVar("_Done")
 _REST: Final = "{path}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RestOperation:
     """One method of one path, and the tool that it calls.
 
@@ -76,7 +78,7 @@ class RestOperation:
                 return None
         return found | ({"path": _path(segments[count:])} if has_rest else {})
 
-    async def arguments(self, request: Request, found: dict[str, str]) -> dict[str, Any]:
+    async def arguments(self, request: Request, found: dict[str, str]) -> JsonObject:
         """Return the tool's arguments; INVALID_ARGUMENT for duplicate or misplaced ones."""
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
@@ -109,7 +111,7 @@ def segments_of(scope: Scope) -> list[str]:
     return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
 
 
-def query_arguments(request: Request, *names: str) -> dict[str, Any]:
+def query_arguments(request: Request, *names: str) -> JsonObject:
     """Return the arguments in the query, except a key.
 
     Raises INVALID_ARGUMENT for unknown or repeated names."""
@@ -154,7 +156,7 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
     ]
 
 
-def _listed(tool: Tool, own: frozenset[str]) -> dict[str, Any]:
+def _listed(tool: Tool, own: frozenset[str]) -> JsonObject:
     return {
         "name": tool.name,
         "title": tool.title,
@@ -204,7 +206,7 @@ async def perform(
     dispatch: Dispatch,
     request: Request,
     tool: str,
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     operation: Callable[[DataScope, Any], Awaitable[_Done]],
     raw: Raw | None = None,
 ) -> _Done:
@@ -227,7 +229,7 @@ def answer(request: Request, outcome: CallOutcome) -> Response:
     return Response(outcome.text, media_type="application/json")
 
 
-Handler = Callable[[Request, dict[str, Any]], Awaitable[ASGIApp]]
+Handler = Callable[[Request, JsonObject], Awaitable[ASGIApp]]
 """Returns the response to a request with these arguments."""
 
 
@@ -289,23 +291,23 @@ JOBS_PATH: Final = "/api/jobs"
 LIST_LIMIT: Final = 100
 JOB_OPERATIONS: Final[Sequence[RestOperation]] = (
     RestOperation(
-        method="GET",
-        path=JOBS_PATH,
-        tool="tenant_jobs",
+        "GET",
+        JOBS_PATH,
+        "tenant_jobs",
         query=("state", "limit", PROJECT),
         defaults={"limit": LIST_LIMIT},
     ),
     RestOperation(
-        method="POST",
-        path=JOBS_PATH + "/{id}/retry",
-        tool="tenant_settle_job",
+        "POST",
+        JOBS_PATH + "/{id}/retry",
+        "tenant_settle_job",
         query=(PROJECT,),
         defaults={"action": "retry"},
     ),
     RestOperation(
-        method="DELETE",
-        path=JOBS_PATH + "/{id}",
-        tool="tenant_settle_job",
+        "DELETE",
+        JOBS_PATH + "/{id}",
+        "tenant_settle_job",
         query=(PROJECT,),
         defaults={"action": "drop"},
     ),

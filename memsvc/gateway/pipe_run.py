@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from memsvc.core.errors import MemsvcError, invalid, payload_too_large, unavailable
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission
 from memsvc.core.tool_methods import tool
@@ -44,7 +45,7 @@ class PipeResult(Result):
     result: Any = Field(
         description="return value of the pipeline, or {error} if the value cannot be returned"
     )
-    steps: dict[str, dict[str, Any]] = Field(
+    steps: dict[str, JsonObject] = Field(
         description="records by step id: {id, kind, started_at, duration_ms, ok, error}; a tool"
         " adds {tool, structured, text}, parallel adds {children}, pipe adds"
         " {result, steps}"
@@ -69,7 +70,7 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
 class _StepOutcome(NamedTuple):
     """Outcome of a step: its record, and the error if it failed."""
 
-    record: dict[str, Any]
+    record: JsonObject
     error: MemsvcError | None
 
 
@@ -243,9 +244,7 @@ def _too_deep() -> MemsvcError:
 class _StepTimer:
     """A step in progress."""
 
-    def __init__(
-        self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, clock: Clock, name: str, kind: str, more: JsonObject | None = None) -> None:
         started_at = clock.now().isoformat().replace("+00:00", "Z")
         self._record = {"id": name, "kind": kind} | (more or {}) | {"started_at": started_at}
         self._started = perf_counter()
@@ -291,8 +290,8 @@ class PipeTool:
 
     @tool(
         PIPE_TOOL,
-        title="Run several tools in one call",
-        needs=Permission.READ,
+        "Run several tools in one call",
+        Permission.READ,
         toolset="agent",
         for_hosts=True,
         base=ComposedArguments,
@@ -307,13 +306,13 @@ class PipeTool:
         self,
         calls: ToolCalls,
         spec: Annotated[
-            dict[str, Any] | str | None,
+            JsonObject | str | None,
             "the whole pipeline: {vars, steps, return, continue_on_error}, or the same as"
             " JSON text",
         ] = None,
-        vars_: Annotated[dict[str, Any] | None, "values for ${vars.name}"] = None,
+        vars_: Annotated[JsonObject | None, "values for ${vars.name}"] = None,
         steps: Annotated[
-            list[dict[str, Any]] | None,
+            list[JsonObject] | None,
             "each has an id and one of: tool (with args), parallel (steps to run at once),"
             " pipe (a pipeline with the same vars)",
         ] = None,
@@ -337,7 +336,7 @@ class PipeTool:
         return await PipeRun(calls, self.options, self.limits, self.clock).run(pipeline)
 
 
-def _spec(spec: dict[str, Any] | str | None, fields: dict[str, Any], limits: LimitsOptions) -> Any:
+def _spec(spec: JsonObject | str | None, fields: JsonObject, limits: LimitsOptions) -> Any:
     """Return the decoded spec; INVALID_ARGUMENT, PAYLOAD_TOO_LARGE if no request could hold it."""
     decoded: Any = fields if spec is None else spec
     if spec is not None and fields:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from memsvc.core.errors import invalid, payload_too_large
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.options import Options
 from memsvc.core.validation_messages import safe_text
 
@@ -61,7 +62,7 @@ class ToolStep:
 
     id: str
     tool: str
-    args: dict[str, Any]
+    args: JsonObject
 
 
 @frozen
@@ -87,7 +88,7 @@ PipelineStep = ToolStep | ConcurrentStep | PipeStep
 class Pipeline:
     """Steps in order, and the value to return, or None for the record of the last step."""
 
-    variables: dict[str, Any]
+    variables: JsonObject
     steps: tuple[PipelineStep, ...]
     returned: Any = None
     continue_on_error: bool = False
@@ -97,11 +98,11 @@ class Pipeline:
 class PipeValues:
     """Values that references name: `vars`, the records of `steps`, and the `last` record."""
 
-    variables: dict[str, Any]
-    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    last: dict[str, Any] | None = None
+    variables: JsonObject
+    steps: dict[str, JsonObject] = field(default_factory=dict)
+    last: JsonObject | None = None
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: JsonObject) -> None:
         """Add a step's record for later steps to refer to."""
         self.steps[record["id"]] = record
         self.last = record
@@ -135,7 +136,7 @@ class _SpecParser:
         self._limits = limits
         self._steps = 0
 
-    def pipeline(self, spec: Any, outer: dict[str, Any], depth: int, where: str) -> Pipeline:
+    def pipeline(self, spec: Any, outer: JsonObject, depth: int, where: str) -> Pipeline:
         if not isinstance(spec, Mapping):
             raise invalid(f"{where} must be an object")
         if not spec.keys() <= {*SPEC_FIELDS}:
@@ -150,7 +151,7 @@ class _SpecParser:
         return Pipeline(variables, steps, spec.get("return"), bool(go_on))
 
     def _parse_steps(
-        self, steps: Any, variables: dict[str, Any], depth: int, where: str
+        self, steps: Any, variables: JsonObject, depth: int, where: str
     ) -> tuple[PipelineStep, ...]:
         if depth > self._limits.depth_max:
             raise invalid(
@@ -178,7 +179,7 @@ class _SpecParser:
             known.add(step.id)
         return read
 
-    def _step(self, step: Any, variables: dict[str, Any], depth: int, where: str) -> PipelineStep:
+    def _step(self, step: Any, variables: JsonObject, depth: int, where: str) -> PipelineStep:
         if not isinstance(step, Mapping):
             raise invalid(f"{where} must be an object")
         if not step.keys() <= {*_STEP_FIELDS}:

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.frozen import frozen
-from memsvc.core.options import Options
+from memsvc.core.options import Amount, Options
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope, tenant_digits
 from memsvc.core.tools import Tool
@@ -56,9 +56,8 @@ TENANTS_MAX: Final = 10_000
 class StoredOptions(Options):
     """Storage limits of a tenant."""
 
-    tenant_bytes_max: int = Field(
+    tenant_bytes_max: Amount = Field(
         10_000_000_000,
-        ge=0,
         description="maximum number of bytes that a tenant can store in all kinds of memory,"
         " including derived data; 0: unlimited",
     )
@@ -216,14 +215,12 @@ class RateOptions(Options):
         description="size of a burst: a caller that has paused can immediately make the number of"
         " calls that its rate limit allows in this many seconds",
     )
-    key_calls_at_once: int = Field(
+    key_calls_at_once: Amount = Field(
         64,
-        ge=0,
         description="maximum number of concurrent calls per key in one process; 0: unlimited",
     )
-    tenant_calls_at_once: int = Field(
+    tenant_calls_at_once: Amount = Field(
         128,
-        ge=0,
         description="maximum number of concurrent calls per tenant in one process; 0: unlimited",
     )
     tenants: tuple[str, ...] = Field(

@@ -18,6 +18,7 @@ from memsvc.core.errors import (
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.items import text_of
+from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext
@@ -83,7 +84,7 @@ class SearchTools:
 
     tools: Mapping[str, Tool]
 
-    @search_tool("search", title="Search memory")
+    @search_tool("search", "Search memory")
     async def search(
         self,
         scope: Scope,
@@ -129,7 +130,7 @@ class SearchTools:
             ]
         )
 
-    @search_tool("fetch", title="Fetch from memory", logs=("id",))
+    @search_tool("fetch", "Fetch from memory", logs=("id",))
     async def fetch(
         self,
         scope: Scope,
@@ -213,8 +214,8 @@ class SearchTools:
 
     async def _turn(self, scope: Scope, session: str, turn: str) -> str:
         """Return the messages of a turn, in order."""
-        items: list[dict[str, Any]] = []
-        args: dict[str, Any] = {"session_id": session, "turn_id": turn, "limit": ITEMS_MAX}
+        items: list[JsonObject] = []
+        args: JsonObject = {"session_id": session, "turn_id": turn, "limit": ITEMS_MAX}
         while True:
             page = await self._listed(TURNS_TOOL, scope, args)
             items += [item for item in page["items"] if item["turn_id"] == turn]
@@ -226,7 +227,7 @@ class SearchTools:
             raise not_found("the turn does not exist")
         return "\n".join(f"{item['role']}: {_item_text(item)}" for item in reversed(items))
 
-    async def _listed(self, name: str, scope: Scope, args: dict[str, Any]) -> dict[str, Any]:
+    async def _listed(self, name: str, scope: Scope, args: JsonObject) -> JsonObject:
         """Return what a list of sessions or turns has in a project that the caller may touch."""
         listing = self.tools[name]
         checked = validate(listing, {"project": scope.project} | args)
@@ -255,8 +256,8 @@ def _item_text(item: Mapping[str, Any]) -> str:
 
 
 async def _call(
-    calls: ToolCalls, name: str, args: dict[str, Any], *, found: bool = False
-) -> dict[str, Any]:
+    calls: ToolCalls, name: str, args: JsonObject, *, found: bool = False
+) -> JsonObject:
     """Return the result of another tool.
 
     Nothing where the caller has no such tool, or unless it is to be `found`, where nothing is.

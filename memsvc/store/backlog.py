@@ -8,11 +8,10 @@ from enum import StrEnum
 from memsvc.core.errors import Code, conflict, not_found
 from memsvc.core.frozen import frozen
 from memsvc.store.database import Database, Row, Tx, columns_of
-from memsvc.store.jobs import Ref
+from memsvc.store.jobs import OF_SUBJECT, Ref, status_of
 from memsvc.store.queue import LOG, QUEUE, statements
 
 _JOB_MAX = 2**63 - 1
-_OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 
 class JobState(StrEnum):
@@ -163,7 +162,7 @@ async def retry(
             job,
             now,
         )
-        if await _status(tx, job) != "failed":
+        if await status_of(tx, job) != "failed":
             raise conflict("only a failed job can be retried")
         await tx.unbound(statements().build_requeue_jobs_query(), [job])
     return ref
@@ -182,31 +181,22 @@ async def drop(
     """
     ref = await _find(database, job, tenant, projects)
     async with database.begin(ref.scope) as tx:
-        await tx.fetch(
-            f"SELECT FROM job_refs WHERE {_OF_SUBJECT} FOR UPDATE", ref.name, ref.subject
-        )
-        status = await _status(tx, job)
+        await tx.fetch(f"SELECT FROM job_refs WHERE {OF_SUBJECT} FOR UPDATE", ref.name, ref.subject)
+        status = await status_of(tx, job)
         if status == "picked":
             raise conflict("the job is running", recovery="wait until it has ended")
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", job)
         removed = await tx.execute(
-            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5",
+            f"DELETE FROM job_refs WHERE {OF_SUBJECT} AND started AND job = $5",
             ref.name,
             ref.subject,
             job,
         )
         if not removed and status == "queued" and not await _has_other_queued(tx, ref):
             await tx.execute(
-                f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject
+                f"DELETE FROM job_refs WHERE {OF_SUBJECT} AND NOT started", ref.name, ref.subject
             )
     return ref
-
-
-async def _status(tx: Tx, job: int) -> str | None:
-    rows = await tx.unbound(
-        f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", job
-    )
-    return rows[0]["status"] if rows else None
 
 
 async def _has_other_queued(tx: Tx, ref: Ref) -> bool:

@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final, Generic, Protocol, TypeVar
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from memsvc.core.background import wait_for_event
 from memsvc.core.errors import ExclusiveLockError, MemsvcError
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options, Positive
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
@@ -35,17 +36,15 @@ NOW_S_MAX: Final = 2.0
 class BatchWriterOptions(Options):
     """Options for writing records in the background."""
 
-    flush_every_s: float = Field(0.5, gt=0, description="maximum delay before a record is written")
-    batch_records: int = Field(200, ge=1, description="maximum number of records written at once")
-    backlog_max: int = Field(
+    flush_every_s: Positive = Field(0.5, description="maximum delay before a record is written")
+    batch_records: Count = Field(200, description="maximum number of records written at once")
+    backlog_max: Count = Field(
         10_000,
-        ge=1,
         description="maximum number of records that wait for the database; if there are more, the"
         " oldest are dropped",
     )
-    keep_s: float = Field(
+    keep_s: Positive = Field(
         300.0,
-        gt=0,
         description="maximum time for which a record waits for the database before it is dropped",
     )
 
@@ -65,6 +64,7 @@ _Key = tuple[bytes, str]
 """A scope's tenant and project."""
 
 
+@dataclass(slots=True)
 class BatchWriter(Generic[_Record]):
     """Writer of records in batches, those of one scope in one transaction.
 
@@ -73,36 +73,25 @@ class BatchWriter(Generic[_Record]):
     dropped: purged data does not come back with them.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        options: BatchWriterOptions,
-        *,
-        kind: str,
-        write: Callable[[Tx, Sequence[_Record]], Awaitable[object]],
-        dropped: Callable[[int], None],
-        keep_after_purge: bool = True,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
-        self._kind = kind
-        self._write = write
-        self._dropped = dropped
-        self._keep_after_purge = keep_after_purge
-        self._waiting: deque[_Record] = deque()
-        self._batch_ready = asyncio.Event()
-        self._flushing = asyncio.Lock()
-        self._stopped = False
+    database: Database
+    clock: Clock
+    options: BatchWriterOptions
+    kind: str
+    write: Callable[[Tx, Sequence[_Record]], Awaitable[object]]
+    dropped: Callable[[int], None]
+    keep_after_purge: bool = True
+    _waiting: deque[_Record] = field(default_factory=deque)
+    _batch_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _flushing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _stopped: bool = False
 
     def record(self, record: _Record) -> None:
         """Keep a record for the next batch; drop the oldest one when there are too many."""
-        if len(self._waiting) >= self._options.backlog_max:
+        if len(self._waiting) >= self.options.backlog_max:
             self._waiting.popleft()
-            self._dropped(1)
+            self.dropped(1)
         self._waiting.append(record)
-        if len(self._waiting) >= self._options.batch_records:
+        if len(self._waiting) >= self.options.batch_records:
             self._batch_ready.set()
 
     async def record_now(self, record: _Record) -> None:
@@ -139,7 +128,7 @@ class BatchWriter(Generic[_Record]):
         groups: dict[_Key, list[_Record]] = {}
         failures = 0
         while failures < FAILURES_MAX and (
-            batch := list(islice(self._waiting, self._options.batch_records))
+            batch := list(islice(self._waiting, self.options.batch_records))
         ):
             self._waiting = deque(islice(self._waiting, len(batch), None))
             groups = {}
@@ -154,17 +143,17 @@ class BatchWriter(Generic[_Record]):
                 try:
                     await self._write_group(group)
                 except MemsvcError as error:
-                    details = {"what": self._kind, "records": len(group), "code": error.code.value}
+                    details = {"what": self.kind, "records": len(group), "code": error.code.value}
                     log.warning(
                         "records could not be written yet and are waiting for the database",
                         **details,
                     )
-                    if isinstance(error, ExclusiveLockError) and not self._keep_after_purge:
-                        self._dropped(len(group))
+                    if isinstance(error, ExclusiveLockError) and not self.keep_after_purge:
+                        self.dropped(len(group))
                         continue
                     deferred[key] = group
                     failures += not isinstance(error, ExclusiveLockError)
-            if len(batch) < self._options.batch_records:
+            if len(batch) < self.options.batch_records:
                 break  # records added meanwhile wait for a batch of their own
         if deferred:
             self._put_back(chain(*deferred.values(), *groups.values()))
@@ -175,8 +164,8 @@ class BatchWriter(Generic[_Record]):
         Raise retryable errors.
         """
         try:
-            async with self._database.begin(group[0].scope, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
-                await self._write(tx, group)
+            async with self.database.begin(group[0].scope, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+                await self.write(tx, group)
         except MemsvcError as error:
             if error.retryable:
                 raise
@@ -185,20 +174,20 @@ class BatchWriter(Generic[_Record]):
             self._drop(len(group), error)
 
     def _drop(self, count: int, error: Exception) -> None:
-        self._dropped(count)
+        self.dropped(count)
         log.error(
             "records could not be written and were dropped",
-            what=self._kind,
+            what=self.kind,
             records=count,
             exc_info=error,
         )
 
     def _put_back(self, records: Iterable[_Record]) -> None:
-        oldest = self._clock.now() - timedelta(seconds=self._options.keep_s)
+        oldest = self.clock.now() - timedelta(seconds=self.options.keep_s)
         waiting = [*records, *self._waiting]
-        kept = [record for record in waiting if record.at >= oldest][-self._options.backlog_max :]
+        kept = [record for record in waiting if record.at >= oldest][-self.options.backlog_max :]
         if len(kept) < len(waiting):
-            self._dropped(len(waiting) - len(kept))
+            self.dropped(len(waiting) - len(kept))
         self._waiting = deque(kept)
 
     @asynccontextmanager
@@ -206,26 +195,26 @@ class BatchWriter(Generic[_Record]):
         """Write in the background, and once more at the end."""
         self._stopped = False
         task = asyncio.create_task(self._keep_writing())
-        self._database.flush_callbacks.append(self.flush)
+        self.database.flush_callbacks.append(self.flush)
         try:
             yield
         finally:
-            self._database.flush_callbacks.remove(self.flush)
+            self.database.flush_callbacks.remove(self.flush)
             self._stopped = True
             self._batch_ready.set()
             await task
             if self._waiting:
                 log.error(
                     "records that had not been written were lost at shutdown",
-                    what=self._kind,
+                    what=self.kind,
                     records=len(self._waiting),
                 )
 
     async def _keep_writing(self) -> None:
         while not self._stopped:
-            await wait_for_event(self._batch_ready, self._options.flush_every_s)
+            await wait_for_event(self._batch_ready, self.options.flush_every_s)
             self._batch_ready.clear()
             await self.flush()
             if self._waiting and not self._stopped:
-                await asyncio.sleep(self._options.flush_every_s)
+                await asyncio.sleep(self.options.flush_every_s)
         await self.flush()

@@ -7,18 +7,18 @@ logged even where no week was created.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import result
 from memsvc.store.database import Database, Tx
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class CallRecord:
     """Call as the log keeps it.
 
@@ -57,7 +57,7 @@ SCAN_MAX: Final = 5000
 """How many calls one page reads, matching or not: a page may be short, and the next go on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class CallFilter:
     """Filter of calls to list; None does not narrow. `since` is inclusive, `until` exclusive."""
 
@@ -271,4 +271,4 @@ async def roll(database: Database, keep_days: int) -> RolledPartitions:
     [row] = await database.registry(
         "SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days
     )
-    return RolledPartitions(row["made"], row["dropped"], row["kept_days"])
+    return RolledPartitions(**row)

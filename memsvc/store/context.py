@@ -111,8 +111,9 @@ async def read(
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:
     """Return the streams that the latest items of a session's running context are read from."""
-    found = await tx.fetch_column(
-        """
+    return set(
+        await tx.fetch_column(
+            """
         SELECT DISTINCT stream FROM (
             SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
                 AND entry >= coalesce(
@@ -120,11 +121,11 @@ async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int
                     AND session = $3), 0)
             ORDER BY entry DESC LIMIT $5) AS latest
         """,
-        session,
-        index_id,
-        limit,
+            session,
+            index_id,
+            limit,
+        )
     )
-    return set(found)
 
 
 @frozen
@@ -174,7 +175,8 @@ async def read_items(
 
     Items that were made unfindable are left out; texts are cut to `chars_max` characters.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        IndexedItem,
         """
         SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5
@@ -187,7 +189,6 @@ async def read_items(
         chars_max,
         limit,
     )
-    return [IndexedItem(**row) for row in rows]
 
 
 async def written_before(

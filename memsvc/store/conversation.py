@@ -39,7 +39,8 @@ async def sessions(
 
     Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        ListedSession,
         """
         SELECT session AS session_id, user_id, shared, turns,
             coalesce((counters ->> 'items')::int8, 0) AS items,
@@ -61,7 +62,6 @@ async def sessions(
         limit,
         SEARCH_SESSIONS_MAX if named else limit,
     )
-    return [ListedSession(**row) for row in rows]
 
 
 @frozen
@@ -114,7 +114,8 @@ async def items(
 
     Each has up to `chars_max` characters; forgotten ones are left out.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        SessionItem,
         """
         SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,
                char_length(e.text) AS chars, block.line
@@ -135,7 +136,6 @@ async def items(
         chars_max,
         line_bytes_max,
     )
-    return [SessionItem(**row) for row in rows]
 
 
 async def read_position(tx: Tx, session: str) -> int | None:
@@ -154,7 +154,8 @@ async def read_messages(
 
     They are in order.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        TranscriptItem,
         f"""
         WITH chosen AS (
             (SELECT {_COLUMNS} FROM entries WHERE {_MESSAGES} AND entry < $4 ORDER BY entry DESC
@@ -178,7 +179,6 @@ async def read_messages(
         limit,
         chars_max,
     )
-    return [TranscriptItem(**row) for row in rows]
 
 
 _COLUMNS = "entry, ref, role, speaker, said_at, tokens, text, stream, start, size_bytes"

@@ -20,14 +20,14 @@ from contextlib import (
 from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 from pydantic import Field, field_validator
 
 from memsvc.core.call_context import NO_TRACER, CallContext, WaitTimer, current_call
 from memsvc.core.errors import Code, InDoubtError, resource_busy
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
 from memsvc.core.vectors import TextVector
@@ -50,6 +50,8 @@ from memsvc.store.tables import check_isolation
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """First version of PostgreSQL that can end a transaction as a whole."""
+
+Kind = TypeVar("Kind")
 
 Row = Mapping[str, Any]
 """Row by column name; asyncpg's records are such mappings."""
@@ -88,13 +90,12 @@ class DatabaseOptions(Options):
         2, ge=1, le=1000, description="minimum number of database connections that are kept open"
     )
     pool_max: int = Field(10, ge=1, le=1000, description="maximum number of database connections")
-    acquire_timeout_ms: int = Field(
+    acquire_timeout_ms: Count = Field(
         5000,
-        ge=1,
         description="how long a call waits for a free database connection before it is refused",
     )
-    lock_timeout_ms: int = Field(
-        3000, ge=1, description="how long a call waits for a lock on a row or file before it fails"
+    lock_timeout_ms: Count = Field(
+        3000, description="how long a call waits for a lock on a row or file before it fails"
     )
     statement_timeout_ms: int = Field(
         30000,
@@ -198,6 +199,21 @@ class Tx:
         if sql not in self.on_node:
             self.on_node[sql] = await statement_on_node(self._connection, sql)
         return await self.fetch(self.on_node[sql], *arguments)
+
+    async def fetch_as(self, kind: type[Kind], sql: str, *arguments: Any) -> list[Kind]:
+        """Return all rows of a statement as objects, whose fields are the columns."""
+        return [kind(**row) for row in await self.fetch(sql, *arguments)]
+
+    async def fetch_with(
+        self, make: Callable[[Row], Kind], sql: str, *arguments: Any
+    ) -> list[Kind]:
+        """Return what `make` returns for each row of a statement."""
+        return list(map(make, await self.fetch(sql, *arguments)))
+
+    async def fetchrow_as(self, kind: type[Kind], sql: str, *arguments: Any) -> Kind | None:
+        """Return the first row of a statement as an object, or None."""
+        row = await self.fetchrow(sql, *arguments)
+        return kind(**row) if row else None
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
         """Return the first row of a statement, or None."""

@@ -67,7 +67,7 @@ async def file_sizes(tx: Tx, paths: Sequence[str]) -> dict[str, FileSize]:
         SELECT path, stream, size_bytes FROM files
         WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[]) AND deleted_at IS NULL
         """,
-        list(paths),
+        paths,
     )
     return {row["path"]: (row["stream"], row["size_bytes"]) for row in found}
 
@@ -97,7 +97,7 @@ async def drop_done_turns(tx: Tx, session: str, turns: Sequence[str]) -> None:
             "DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn ="
             " ANY($4::text[])",
             session,
-            list(turns),
+            turns,
         )
 
 
@@ -197,32 +197,34 @@ async def existing_records(
     tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]
 ) -> set[str]:
     """Return which of these records of a session the indexes have as facts, in any state."""
-    found = await tx.fetch_column(
-        """
+    return set(
+        await tx.fetch_column(
+            """
         SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
             AND record = ANY($5::text[]) AND evidence ->> 'session' = $4
         """,
-        list(index_ids),
-        session,
-        list(records),
+            index_ids,
+            session,
+            records,
+        )
     )
-    return set(found)
 
 
 async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     """Return every fact of an index, in any state, in the order of their entries."""
-    found = await tx.fetch(
+    return await tx.fetch_with(
+        facts.fact_of,
         f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book ="
         " $3 ORDER BY entry",
         index_id,
     )
-    return [facts.fact_of(row) for row in found]
 
 
 async def without_statement(tx: Tx, *, after: tuple[int, int], limit: int) -> list[Fact]:
     """Return the next active facts of rules without a statement, beyond an index and entry."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        facts.fact_of,
         f"""
         SELECT book, {facts.COLUMNS} FROM facts
         WHERE tenant = $1 AND project = $2 AND (book, entry) > ($3::int8, $4::int4)
@@ -233,7 +235,6 @@ async def without_statement(tx: Tx, *, after: tuple[int, int], limit: int) -> li
         *after,
         limit,
     )
-    return [facts.fact_of(row) for row in rows]
 
 
 async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
@@ -243,17 +244,19 @@ async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
             "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
             " ANY($4::int4[])",
             index_id,
-            list(entries),
+            entries,
         )
 
 
 async def forgotten(tx: Tx, index_id: int) -> set[int]:
     """Return the facts of an index, by entry, that are never to be shown again."""
-    found = await tx.fetch_column(
-        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten",
-        index_id,
+    return set(
+        await tx.fetch_column(
+            "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3"
+            " AND forgotten",
+            index_id,
+        )
     )
-    return set(found)
 
 
 async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> None:
@@ -267,5 +270,5 @@ async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> No
             """,
             index_id,
             list(states),
-            list(states.values()),
+            states.values(),
         )

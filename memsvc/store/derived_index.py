@@ -111,14 +111,14 @@ def _term_counts(entry: NewEntry) -> Counter[str]:
 
 async def read_counters(tx: Tx, index_id: int, *, for_update: bool = False) -> IndexCounters | None:
     """Return the counters of an index, or None; `for_update` locks it for the transaction."""
-    found = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        IndexCounters,
         f"""
         SELECT analyser, segment_bits, next_entry, entries, length FROM books
         WHERE tenant = $1 AND project = $2 AND book = $3 {"FOR UPDATE" if for_update else ""}
         """,
         index_id,
     )
-    return IndexCounters(**found) if found else None
 
 
 async def put_counters(tx: Tx, name: str, expected: IndexCounters) -> None:
@@ -189,7 +189,7 @@ async def drop_rows(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
             "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry ="
             " ANY($4::int4[])",
             index_id,
-            list(entries),
+            entries,
         )
 
 
@@ -524,5 +524,5 @@ async def _set_term_counts(tx: Tx, index_id: int, term_counts: dict[int, int]) -
             """,
             index_id,
             list(term_counts),
-            list(term_counts.values()),
+            term_counts.values(),
         )

@@ -72,7 +72,8 @@ async def find(tx: Tx, one: str, other: str) -> Edge | None:
 
 async def of(tx: Tx, block_id: str) -> list[Edge]:
     """Return all edges of a block, the weakest first."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        _edge,
         f"""
         SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4
         UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low,
@@ -81,7 +82,6 @@ async def of(tx: Tx, block_id: str) -> list[Edge]:
         INDEX_ID,
         block_id,
     )
-    return [_edge(row) for row in rows]
 
 
 async def neighbours(tx: Tx, block_ids: Sequence[str], *, limit: int) -> list[str]:
@@ -98,7 +98,7 @@ async def neighbours(tx: Tx, block_ids: Sequence[str], *, limit: int) -> list[st
         ORDER BY near.notion
         """,
         INDEX_ID,
-        list(block_ids),
+        block_ids,
         limit,
     )
 
@@ -226,7 +226,7 @@ async def contradictions(tx: Tx, block_ids: Sequence[str]) -> list[tuple[str, st
         ) AS c WHERE c.high = ANY($4::text[]) ORDER BY c.low, c.high
         """,
         INDEX_ID,
-        list(block_ids),
+        block_ids,
     )
     return [(row["low"], row["high"]) for row in rows]
 

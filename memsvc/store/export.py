@@ -313,7 +313,7 @@ async def streams(tx: Tx, file_ids: Sequence[UUID]) -> dict[UUID, list[ExportStr
         WHERE tenant = $1 AND project = $2 AND incarnation = ANY ($3) AND first_revision > 0
         ORDER BY incarnation, first_revision
         """,
-        list(file_ids),
+        file_ids,
     )
     blocks = await _blocks(tx, [row["stream"] for row in rows])
     found: dict[UUID, list[ExportStream]] = defaultdict(list)
@@ -331,7 +331,7 @@ async def _blocks(tx: Tx, of: Sequence[int]) -> dict[int, list[Block]]:
         SELECT stream, octet_length(content) AS size_bytes, revision, created_at FROM blocks
         WHERE tenant = $1 AND project = $2 AND stream = ANY ($3) ORDER BY stream, start
         """,
-        list(of),
+        of,
     )
     found: dict[int, list[Block]] = defaultdict(list)
     for row in rows:

@@ -71,7 +71,8 @@ async def list_facts(
                 f" {parameter(after.entry)}::int4)"
             ),
         ]
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT f.* FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
@@ -83,7 +84,6 @@ async def list_facts(
         """,
         *args,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def find_by_names(
@@ -100,7 +100,8 @@ async def find_by_names(
     A name is a fact id, a record id or a record; the turns are those of the session. Forgotten
     facts are left out, or with `forgotten` all others.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND forgotten = $7
@@ -109,13 +110,12 @@ async def find_by_names(
                OR (evidence ->> 'session' = $5 AND evidence ->> 'turn' = ANY($6::text[])))
         ORDER BY valid_from, book, entry
         """,
-        list(index_ids),
+        index_ids,
         list(names),
         session,
         list(turns),
         forgotten,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def with_replacements(tx: Tx, found: Sequence[Fact]) -> list[Fact]:
@@ -131,9 +131,9 @@ async def with_replacements(tx: Tx, found: Sequence[Fact]) -> list[Fact]:
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
             AND valid_from = ANY($4::timestamptz[]) AND record = ANY($5::text[]) AND NOT forgotten
         """,
-        list({fact.index_id for fact in superseded}),
-        list({fact.valid_to for fact in superseded}),
-        list({fact.superseded_by for fact in superseded}),
+        {fact.index_id for fact in superseded},
+        {fact.valid_to for fact in superseded},
+        {fact.superseded_by for fact in superseded},
     )
     sessions = {(row["book"], row["valid_from"], row["record"]): row["session"] for row in rows}
 
@@ -149,21 +149,22 @@ async def with_replacements(tx: Tx, found: Sequence[Fact]) -> list[Fact]:
 
 async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> list[Fact]:
     """Return the facts of these indexes that were retracted, forgotten or corrected since then."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND valid_to >= $4
             AND (state = 'deleted' OR {CORRECTED})
         """,
-        list(index_ids),
+        index_ids,
         since,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def forgotten_with_words(tx: Tx, *, limit: int) -> list[Fact]:
     """Return some facts that were forgotten by a version that left their words."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND forgotten
             AND (value <> '' OR statement <> '')
@@ -171,7 +172,6 @@ async def forgotten_with_words(tx: Tx, *, limit: int) -> list[Fact]:
         """,
         limit,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:

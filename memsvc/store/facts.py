@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.facts import (
@@ -214,7 +215,7 @@ async def facts_of_claims(
             WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
               AND NOT forgotten ORDER BY valid_from DESC LIMIT $10) AS f
         """,
-        list(index_ids),
+        index_ids,
         foreign,
         *columns_of(identities, 3),
         *columns_of(shared, 2),
@@ -321,6 +322,14 @@ _OVERWRITE: Final = f"""ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
     {", ".join(f"{name} = EXCLUDED.{name}" for name in COLUMNS.split(", ")[1:])}"""
 
 
+_stored_first: Final = attrgetter(
+    *("index_id", "entry", "statement.record", "statement.fact_id", "statement.key"),
+    *("statement.slot", "statement.value", "statement.keywords", "statement.tier"),
+    *("statement.confidence", "state", "valid_from", "valid_to", "expires_at", "superseded_by"),
+)
+"""The values of a fact's first columns: its index, then `COLUMNS` as far as the evidence."""
+
+
 async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
     """Store facts, by index and entry, with all their columns; those no longer active first.
 
@@ -333,21 +342,7 @@ async def put(tx: Tx, facts: Iterable[Fact], *, overwrite: bool = True) -> None:
         """,
         [
             (
-                fact.index_id,
-                fact.entry,
-                fact.statement.record,
-                fact.statement.fact_id,
-                fact.statement.key,
-                fact.statement.slot,
-                fact.statement.value,
-                fact.statement.keywords,
-                fact.statement.tier.value,
-                fact.statement.confidence,
-                fact.state.value,
-                fact.valid_from,
-                fact.valid_to,
-                fact.expires_at,
-                fact.superseded_by,
+                *_stored_first(fact),
                 evidence_of(fact),
                 fact.statement.statement,
                 doubt_fields_of(fact.doubt),
@@ -440,7 +435,8 @@ async def facts_from_turns(
     tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime
 ) -> list[Fact]:
     """Return the facts in any state that rest on these turns, or on others found after `since`."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
@@ -448,42 +444,41 @@ async def facts_from_turns(
               OR valid_from > $6)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         session,
-        list(turns),
+        turns,
         since,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def history(tx: Tx, index_ids: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
     """Return the facts of these identities in any state, in the order they were found."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
           AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         *columns_of(identities, 3),
     )
-    return [fact_of(row) for row in rows]
 
 
 async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[Fact]:
     """Return every current fact of these indexes, oldest first, then in their order."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
             AND book = ANY($3::int8[])
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(index_ids),
+        index_ids,
         now,
     )
-    return [fact_of(row) for row in rows]
 
 
 class CurrentFact(NamedTuple):
@@ -533,7 +528,7 @@ async def latest_facts(
         """,
         index_id,
         now,
-        list(first),
+        first,
         limit,
     )
     found = [

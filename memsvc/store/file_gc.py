@@ -7,12 +7,12 @@ from then on. Then their blocks go in batches. Nothing that can be read changes 
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 import orjson
 
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.files import BLOCK_BYTES
 from memsvc.store.versions import REVISION_MAX, states_of
@@ -23,7 +23,7 @@ MERGE_BLOCKS = 1000
 MERGE_BYTES = 16 * BLOCK_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class FileRetention:
     """Retention of files: every state at `cutoff` and later, and some older ones.
 
@@ -102,9 +102,10 @@ async def files_to_collect(
 
     Fewer than `limit` when there are no more after them.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        FileWork,
         f"""
-        SELECT f.incarnation, coalesce(f.deleted_at < $6, false) AS gone,
+        SELECT f.incarnation AS file_id, coalesce(f.deleted_at < $6, false) AS gone,
             f.indexed_bytes > 0 AS indexed, (
             EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2
                 AND incarnation = f.incarnation
@@ -130,7 +131,6 @@ async def files_to_collect(
         keep.deleted_before,
         limit,
     )
-    return [FileWork(row["incarnation"], row["gone"], row["prune"], row["indexed"]) for row in rows]
 
 
 async def lock_file(tx: Tx, file_id: uuid.UUID) -> bool:

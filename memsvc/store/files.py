@@ -98,14 +98,14 @@ async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
 
 async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
     """Return the live file of this incarnation, wherever it is now, locked for the transaction."""
-    row = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        File,
         f"""
         SELECT {COLUMNS} FROM files
         WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NULL FOR UPDATE
         """,
         file_id,
     )
-    return File(**row) if row else None
 
 
 async def set_indexed(tx: Tx, file_id: uuid.UUID, indexed_bytes: int) -> None:

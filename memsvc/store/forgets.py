@@ -12,7 +12,8 @@ import orjson
 
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
-from memsvc.store.database import Row, Tx
+from memsvc.core.json_text import JsonObject
+from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
 _OF_USER: Final = "tenant = $1 AND project = $2 AND session = $3 AND user_id = $4"
@@ -30,9 +31,9 @@ class Undo:
 
     lines: dict[str, str] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
-    facts: list[dict[str, Any]] = field(default_factory=list)
+    facts: list[JsonObject] = field(default_factory=list)
     fact_words: list[str] = field(default_factory=list)
-    guards: list[dict[str, Any]] = field(default_factory=list)
+    guards: list[JsonObject] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
 
 
@@ -88,17 +89,17 @@ async def remove_of(tx: Tx, session: str, user: str) -> int:
     return await tx.execute(f"DELETE FROM forgets WHERE {_OF_USER}", session, user)
 
 
-async def guard_rows(tx: Tx, session: str, turns: Sequence[str]) -> list[dict[str, Any]]:
+async def guard_rows(tx: Tx, session: str, turns: Sequence[str]) -> list[JsonObject]:
     """Return turn, fingerprint (hexadecimal) and result of the guards of turns."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        dict,
         """
         SELECT turn, encode(fingerprint, 'hex') AS fingerprint, result FROM guards
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
         """,
         session,
-        list(turns),
+        turns,
     )
-    return [dict(row) for row in rows]
 
 
 async def restore_guards(tx: Tx, session: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -113,7 +114,7 @@ async def restore_guards(tx: Tx, session: str, rows: Sequence[Mapping[str, Any]]
     )
 
 
-async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[dict[str, Any]]:
+async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[JsonObject]:
     """Return the rows of facts as JSON, as they are stored."""
     return await tx.fetch_column(
         f"""
@@ -128,11 +129,11 @@ async def fact_rows(tx: Tx, facts: Sequence[Fact]) -> list[dict[str, Any]]:
 
 async def facts_of_rows(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Fact]:
     """Return the facts in such rows."""
-    found: list[Row] = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT book, {COLUMNS} FROM jsonb_populate_recordset(NULL::facts, $3)
         WHERE project = $2 AND $1::bytea IS NOT NULL
         """,
         list(rows),
     )
-    return [fact_of(row) for row in found]

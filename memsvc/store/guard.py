@@ -45,7 +45,8 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     can no longer finish.
     """
     token = uuid.uuid4()
-    row = await tx.fetchrow(
+    claimed = await tx.fetchrow_as(
+        Guard,
         """
         INSERT INTO guards AS g (tenant, project, session, turn, done, token, fingerprint,
             first_entry, claimed_at)
@@ -62,8 +63,8 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
         now,
         now - STALE_AFTER,
     )
-    if row is not None:
-        return Guard(**row)
+    if claimed is not None:
+        return claimed
     existing = await find(tx, session, turn)
     if existing is not None and existing.done:
         return existing
@@ -74,7 +75,8 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
 
 async def find(tx: Tx, session: str, turn: str) -> Guard | None:
     """Return the guard of a turn, if there is one."""
-    row = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        Guard,
         """
         SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4
@@ -82,7 +84,6 @@ async def find(tx: Tx, session: str, turn: str) -> Guard | None:
         session,
         turn,
     )
-    return Guard(**row) if row else None
 
 
 async def find_session(tx: Tx, turn: str, user: str) -> str | None:
@@ -138,7 +139,7 @@ async def set_forgotten(tx: Tx, session: str, turns: Sequence[str]) -> None:
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
         """,
         session,
-        list(turns),
+        turns,
         ANY_CONTENT,
         dict(FORGOTTEN_RESULT),
     )
@@ -168,7 +169,7 @@ async def accept_any_content(tx: Tx, session: str, turns: Sequence[str]) -> None
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[]) AND done
         """,
         session,
-        list(turns),
+        turns,
         ANY_CONTENT,
     )
 

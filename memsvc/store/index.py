@@ -342,7 +342,7 @@ async def search_positions(
         ORDER BY search_book
         """,
         index_id,
-        list(entries),
+        entries,
     )
     found: dict[int, dict[int, int]] = {}
     for row in rows:
@@ -398,7 +398,7 @@ async def _remove_terms(
                     AND e.entry = ANY($4::int4[]) {change.condition}
                 """,
                 index_id,
-                list(nowhere),
+                nowhere,
             )
 
 
@@ -444,7 +444,7 @@ async def _remove_batch(
                 FROM shelf
         """,
         *args,
-        list(numbers.values()),
+        numbers.values(),
         index_id,
         list(numbers),
     )
@@ -473,7 +473,7 @@ async def set_feedback(tx: Tx, index_id: int, entries: Sequence[int], feedback: 
             AND entry = ANY($4::int4[]) AND feedback <> $5 RETURNING 1
         """,
         index_id,
-        list(entries),
+        entries,
         feedback,
     )
 
@@ -509,7 +509,7 @@ async def texts(
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
         """,
         index_id,
-        list(entries),
+        entries,
         chars_max,
     )
     return {row["entry"]: Text.of(*row.values()) for row in rows}
@@ -531,7 +531,7 @@ async def entries_of(tx: Tx, index_id: int, refs: Sequence[str]) -> dict[str, in
             AND ref = ANY($4::text[])
         """,
         index_id,
-        list(refs),
+        refs,
     )
 
 
@@ -545,7 +545,7 @@ async def indexed_texts(
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
         """,
         index_id,
-        list(entries),
+        entries,
     )
     return {row["entry"]: (row["text"], row["cues"]) for row in rows}
 
@@ -588,7 +588,7 @@ async def list_visible(
         """,
         session,
         index_id,
-        list(turns),
+        turns,
         limit,
         also_hidden,
     )

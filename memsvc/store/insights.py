@@ -105,55 +105,56 @@ VALID_AT = f"""
 
 async def list_valid(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[Insight]:
     """Return the valid insights of these indexes, oldest first."""
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        Insight,
         f"""
         SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND {_VALID}
         ORDER BY i.made_at, i.book, i.entry
         """,
-        list(index_ids),
+        index_ids,
         now,
     )
-    return [Insight(**row) for row in rows]
 
 
 async def list_invalid(
     tx: Tx, index_ids: Sequence[int], now: datetime, *, limit: int
 ) -> list[Insight]:
     """Return some insights of these indexes whose evidence no longer holds."""
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        Insight,
         f"""
         SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND NOT ({_VALID})
         ORDER BY i.book, i.entry LIMIT $5
         """,
-        list(index_ids),
+        index_ids,
         now,
         limit,
     )
-    return [Insight(**row) for row in rows]
 
 
 async def list_all(tx: Tx, index_ids: Sequence[int], *, limit: int) -> list[Insight]:
     """Return the latest insights of these indexes."""
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        Insight,
         f"""
         SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[])
         ORDER BY i.book, i.entry DESC LIMIT $4
         """,
-        list(index_ids),
+        index_ids,
         limit,
     )
-    return [Insight(**row) for row in rows]
 
 
 async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
-    found = await tx.fetch_column(
-        "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
-        " insight = ANY($4::text[])",
-        index_id,
-        list(ids),
+    return set(
+        await tx.fetch_column(
+            "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND"
+            " insight = ANY($4::text[])",
+            index_id,
+            ids,
+        )
     )
-    return set(found)
 
 
 async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: datetime) -> None:

@@ -24,7 +24,7 @@ SWEEP = "sweep:"
 """Prefix of the name of a job with `every_s`: its `job_refs` row keeps when it was last queued for
 a project."""
 
-_OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
+OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 
 @frozen
@@ -115,27 +115,30 @@ async def claim(database: Database, ref: Ref) -> Claim:
         return Claim.LOCKED
 
 
+async def status_of(tx: Tx, job: int) -> str | None:
+    """Return the status of a job in the queue, whose row it locks; None without one."""
+    rows = await tx.unbound(
+        f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", job
+    )
+    return rows[0]["status"] if rows else None
+
+
 async def _claim(tx: Tx, ref: Ref) -> Claim:
     running_job = await tx.fetchval(
-        f"SELECT job FROM job_refs WHERE {_OF_SUBJECT} AND started FOR UPDATE",
+        f"SELECT job FROM job_refs WHERE {OF_SUBJECT} AND started FOR UPDATE",
         ref.name,
         ref.subject,
     )
     if running_job == ref.job:
         return Claim.RUN
-    status = None
-    if running_job is not None:
-        rows = await tx.unbound(
-            f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", running_job
-        )
-        status = rows[0]["status"] if rows else None
+    status = None if running_job is None else await status_of(tx, running_job)
     if status == "picked":
         is_queued = await tx.fetchval(
-            f"SELECT true FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject
+            f"SELECT true FROM job_refs WHERE {OF_SUBJECT} AND NOT started", ref.name, ref.subject
         )
         return Claim.LOCKED if is_queued else Claim.NOTHING_LEFT
     queued_at = await tx.fetchval(
-        f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started RETURNING queued_at",
+        f"DELETE FROM job_refs WHERE {OF_SUBJECT} AND NOT started RETURNING queued_at",
         ref.name,
         ref.subject,
     )
@@ -145,7 +148,7 @@ async def _claim(tx: Tx, ref: Ref) -> Claim:
         return Claim.NOTHING_LEFT
     if running_job is not None:
         await tx.execute(
-            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started", ref.name, ref.subject
+            f"DELETE FROM job_refs WHERE {OF_SUBJECT} AND started", ref.name, ref.subject
         )
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", running_job)
     await tx.execute(
@@ -163,7 +166,7 @@ async def finish(database: Database, ref: Ref) -> None:
     """Let the next job of this name and subject run."""
     async with database.begin(ref.scope) as tx:
         await tx.execute(
-            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5",
+            f"DELETE FROM job_refs WHERE {OF_SUBJECT} AND started AND job = $5",
             ref.name,
             ref.subject,
             ref.job,

@@ -49,12 +49,12 @@ _COLUMNS = [one.name for one in fields(UsageClock)]
 
 async def find(tx: Tx) -> UsageClock | None:
     """Return the use of an index so far, or None."""
-    row = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        UsageClock,
         f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book"
         " = $3",
         INDEX_ID,
     )
-    return UsageClock(**row) if row else None
 
 
 async def save(tx: Tx, clock: UsageClock) -> None:
@@ -176,13 +176,14 @@ async def find_live(tx: Tx, digest: str) -> tuple[str, Status] | None:
 
 async def existing_ids(tx: Tx, block_ids: Sequence[str]) -> set[str]:
     """Return which of these ids are those of blocks, live or archived."""
-    found = await tx.fetch_column(
-        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion ="
-        " ANY($4::text[])",
-        INDEX_ID,
-        list(block_ids),
+    return set(
+        await tx.fetch_column(
+            "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3"
+            " AND notion = ANY($4::text[])",
+            INDEX_ID,
+            block_ids,
+        )
     )
-    return set(found)
 
 
 async def add(tx: Tx, new: NewKnowledgeBlock, now: datetime) -> None:
@@ -231,7 +232,7 @@ async def tag(tx: Tx, block_id: str, tags: Sequence[str]) -> None:
             """,
             INDEX_ID,
             block_id,
-            list(tags),
+            tags,
         )
 
 
@@ -334,14 +335,15 @@ async def add_use(tx: Tx, block_ids: Sequence[str], now_h: float) -> None:
             AND status <> 'archived'
         """,
         INDEX_ID,
-        list(block_ids),
+        block_ids,
         now_h,
     )
 
 
 async def pending(tx: Tx, *, limit: int) -> list[KnowledgeBlock]:
     """Return the blocks of the inbox that have waited longest."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"""
         SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM (
             SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
@@ -352,7 +354,6 @@ async def pending(tx: Tx, *, limit: int) -> list[KnowledgeBlock]:
         INDEX_ID,
         limit,
     )
-    return [block_of(row) for row in rows]
 
 
 async def tagged(tx: Tx, patterns: Sequence[str], *, limit: int) -> dict[str, list[str]]:
@@ -422,7 +423,7 @@ async def unused_since(tx: Tx, before_h: Mapping[DecayTier, float], *, limit: in
         """,
         INDEX_ID,
         list(before_h),
-        list(before_h.values()),
+        before_h.values(),
         limit,
     )
 
@@ -450,7 +451,8 @@ async def listing(
             {" AND category = $5" if category is not None else ""} ORDER BY confidence DESC
                 LIMIT $4"""
         arguments = []
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM ({found}) AS n {ENTRY} ORDER BY"
         " n.confidence DESC, n.notion",
         INDEX_ID,
@@ -458,7 +460,6 @@ async def listing(
         *arguments,
         *([category] if category is not None else []),
     )
-    return [block_of(row) for row in rows]
 
 
 async def archived(tx: Tx, *, category: str | None, limit: int) -> list[KnowledgeBlock]:
@@ -466,7 +467,8 @@ async def archived(tx: Tx, *, category: str | None, limit: int) -> list[Knowledg
 
     They no longer have tags.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        block_of,
         f"""
         SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS} FROM (
             SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
@@ -479,7 +481,6 @@ async def archived(tx: Tx, *, category: str | None, limit: int) -> list[Knowledg
         limit,
         *([category] if category is not None else []),
     )
-    return [block_of(row) for row in rows]
 
 
 @frozen

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from memsvc.core.facts import Fact, Identity
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.store.database import Row, Tx, columns_of
 from memsvc.store.facts import COLUMNS, fact_of
 
@@ -23,7 +24,7 @@ class Memory:
 
     memory: str
     fact: Fact
-    metadata: dict[str, Any]
+    metadata: JsonObject
     created_at: datetime
 
     @property
@@ -70,7 +71,7 @@ async def remember(
     tx: Tx,
     index_id: int,
     new: Sequence[tuple[str, Identity]],
-    metadata: dict[str, Any],
+    metadata: JsonObject,
     now: datetime,
 ) -> None:
     """Store memories by id, with the identities of their facts, which are stored separately."""
@@ -90,7 +91,7 @@ async def remember(
     )
 
 
-async def describe(tx: Tx, index_id: int, memory: str, metadata: dict[str, Any]) -> None:
+async def describe(tx: Tx, index_id: int, memory: str, metadata: JsonObject) -> None:
     """Replace the metadata of a memory."""
     await tx.execute(
         "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND"
@@ -207,7 +208,8 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
 
     None where there never was such a memory.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"""
         SELECT f.* FROM memories AS m CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
@@ -220,7 +222,6 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
         index_id,
         memory,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def _read(
@@ -232,7 +233,8 @@ async def _read(
     """
     # OFFSET 0: the id is a value when memories are looked up; row level security keeps an
     # expression from their key
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        _memory,
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
             SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
@@ -247,7 +249,6 @@ async def _read(
         dict(shown.metadata),
         *arguments,
     )
-    return [_memory(row) for row in rows]
 
 
 def _memory(row: Row) -> Memory:
@@ -277,23 +278,20 @@ async def delete_without_facts(tx: Tx, index_id: int, records: Iterable[str]) ->
 class MemorySettings:
     """Settings of a project; `prompt` is its own prompt for extracting facts, if it has one."""
 
-    settings: dict[str, Any]
+    settings: JsonObject
     prompt: str | None
 
 
 async def read_settings(tx: Tx) -> MemorySettings:
     """Return the settings of the project; empty ones where it has none."""
-    row = await tx.fetchrow(
-        "SELECT wanted, prompt FROM memory_settings WHERE tenant = $1 AND project = $2"
+    found = await tx.fetchrow_as(
+        MemorySettings,
+        "SELECT wanted AS settings, prompt FROM memory_settings WHERE tenant = $1 AND project = $2",
     )
-    return (
-        MemorySettings(row["wanted"], row["prompt"])
-        if row is not None
-        else MemorySettings({}, None)
-    )
+    return found or MemorySettings({}, None)
 
 
-async def set_settings(tx: Tx, settings: dict[str, Any]) -> None:
+async def set_settings(tx: Tx, settings: JsonObject) -> None:
     """Store all settings of the project."""
     await tx.execute(
         """
@@ -354,7 +352,8 @@ async def latest_event(tx: Tx) -> int:
 
 async def events_since(tx: Tx, number: int, *, limit: int) -> list[MemoryEvent]:
     """Return the next findings after this one, oldest first, with the texts not deleted by now."""
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        MemoryEvent,
         """
         SELECT one.number, one.found_at, ARRAY(
             SELECT value FROM facts AS f WHERE f.tenant = $1 AND f.project = $2
@@ -367,4 +366,3 @@ async def events_since(tx: Tx, number: int, *, limit: int) -> list[MemoryEvent]:
         number,
         limit,
     )
-    return [MemoryEvent(row["number"], row["found_at"], list(row["texts"])) for row in rows]

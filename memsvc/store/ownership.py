@@ -6,11 +6,10 @@ function is one short step, and the transaction holds the lock of the index.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from memsvc.core.facts import Fact
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.scope import Scope
 from memsvc.store import index, insights, memories, vectors
 from memsvc.store.database import Database, Tx
@@ -42,7 +41,7 @@ class PurgeStep:
     step: Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class OwnerData:
     """Data that is purged together and closed to its writers meanwhile, who hold one of `locks`.
 
@@ -139,14 +138,14 @@ async def indexes_with_facts(tx: Tx, session: str, prefix: str) -> list[str]:
 
 async def facts_from_session(tx: Tx, index_id: int, session: str, *, limit: int) -> list[Fact]:
     """Return some facts of an index, past ones included, that were learned in a session."""
-    rows = await tx.fetch(
+    return await tx.fetch_with(
+        fact_of,
         f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry"
         " LIMIT $5",
         session,
         index_id,
         limit,
     )
-    return [fact_of(row) for row in rows]
 
 
 async def count_facts(tx: Tx, index_id: int, session: str) -> int:

@@ -69,7 +69,7 @@ async def search(
         rows = await tx.fetch(
             _SEARCH,
             *range_.arguments,
-            list(terms),
+            terms,
             float(SHORT_LENGTH),
             float(LONG_LENGTH),
             limit,
@@ -207,8 +207,11 @@ async def read(
     """Return these chunks with their texts, without those that are not live or outside."""
     rows = await tx.fetch(
         f"""
-        SELECT place.project, place.entry, live.* FROM unnest($7::text[],
-            $8::int4[]) AS place (project, entry)
+        SELECT place.project, place.entry, live.path, live.start,
+            live.start + live.length_bytes AS end, live.text,
+            live.start = 0 AND live.length_bytes = live.size_bytes AS whole, live.stream,
+            live.size_bytes, live.updated_at
+        FROM unnest($7::text[], $8::int4[]) AS place (project, entry)
         CROSS JOIN LATERAL ({_LIVE.format(place="place")} OFFSET 0) AS live
             WHERE place.project = ANY($3::text[])
         """,
@@ -216,15 +219,6 @@ async def read(
         *columns_of(keys, 2),
     )
     return {
-        PassageKey(row["project"], row["entry"]): Passage(
-            row["path"],
-            row["start"],
-            row["start"] + row["length_bytes"],
-            row["text"],
-            row["start"] == 0 and row["length_bytes"] == row["size_bytes"],
-            row["stream"],
-            row["size_bytes"],
-            row["updated_at"],
-        )
-        for row in rows
+        PassageKey(project, entry): Passage(*passage)
+        for project, entry, *passage in (row.values() for row in rows)
     }

@@ -96,7 +96,7 @@ async def list_elsewhere(
         ORDER BY entry LIMIT $5
         """,
         index_id,
-        list(search_ids),
+        search_ids,
         limit,
     )
 

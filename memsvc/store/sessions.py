@@ -287,16 +287,17 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
 
     One statement over the facts of the project.
     """
-    found = await tx.fetch_column(
-        """
+    return set(
+        await tx.fetch_column(
+            """
         SELECT DISTINCT evidence ->> 'user' AS speaker FROM facts
         WHERE tenant = $1 AND project = $2 AND NOT forgotten AND evidence ->> 'session' = $3
           AND evidence ->> 'turn' = ANY($4::text[]) AND evidence ->> 'user' <> ''
         """,
-        session,
-        list(turns),
+            session,
+            turns,
+        )
     )
-    return set(found)
 
 
 async def set_maintenance_time(

@@ -29,12 +29,12 @@ class ContentDescription:
 
 async def find(tx: Tx, file_id: uuid.UUID) -> Summary | None:
     """Return the present or past summary of a file."""
-    row = await tx.fetchrow(
+    return await tx.fetchrow_as(
+        Summary,
         "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND"
         " incarnation = $3",
         file_id,
     )
-    return Summary(**row) if row else None
 
 
 async def put(
@@ -116,7 +116,7 @@ async def describe_paths(
                 AND deleted_at IS NULL OFFSET 0) AS c
         {_DESCRIPTION.format(most="$4")}
         """,
-        list(paths),
+        paths,
         head_bytes,
     )
     return {row["path"]: _description(row) for row in rows}

@@ -6,11 +6,12 @@ schema takes SQLAlchemy, which only a migrating process keeps in memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
 from memsvc.core.errors import permission_denied
+from memsvc.core.frozen import frozen_by_keyword
 
 
 class Archive(Enum):
@@ -26,7 +27,7 @@ class Archive(Enum):
     DERIVED = "not at all, because it is rebuilt from the other data"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class TenantTable:
     """Table whose rows belong to a tenant.
 

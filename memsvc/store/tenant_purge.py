@@ -165,7 +165,8 @@ async def hide_files(tx: Tx, path: str, *, now: Any, limit: int) -> list[PurgeFi
 
     The tree is locked, or nobody else makes files there.
     """
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        PurgeFile,
         f"""
         WITH hidden AS (
             UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1
@@ -184,18 +185,17 @@ async def hide_files(tx: Tx, path: str, *, now: Any, limit: int) -> list[PurgeFi
         now,
         limit,
     )
-    return [PurgeFile(**row) for row in rows]
 
 
 async def deleted_files(tx: Tx, path: str, *, limit: int) -> list[PurgeFile]:
     """Return some deleted files at and below a path."""
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        PurgeFile,
         f"SELECT incarnation, path, 0::int8 AS size_bytes FROM files WHERE {_AT} AND {_DELETED}"
         " ORDER BY path LIMIT $6",
         *(path, *children_range(path)),
         limit,
     )
-    return [PurgeFile(**row) for row in rows]
 
 
 async def erase_blocks(tx: Tx, file_ids: Sequence[Any], *, limit: int) -> int:
@@ -208,7 +208,7 @@ async def erase_blocks(tx: Tx, file_ids: Sequence[Any], *, limit: int) -> int:
         UPDATE streams SET first_revision = -first_revision
         WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) AND first_revision > 0
         """,
-        list(file_ids),
+        file_ids,
     )
     return await tx.execute(
         """
@@ -225,7 +225,7 @@ async def erase_blocks(tx: Tx, file_ids: Sequence[Any], *, limit: int) -> int:
         WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream
             AND b.start = doomed.start
         """,
-        list(file_ids),
+        file_ids,
         limit,
     )
 
@@ -250,7 +250,7 @@ async def erase_files(tx: Tx, file_ids: Sequence[Any]) -> Row:
         SELECT (SELECT count(*) FROM unread) AS streams, (SELECT count(*) FROM untold) AS summaries,
                (SELECT count(*) FROM gone) AS files
         """,
-        list(file_ids),
+        file_ids,
     )
     assert row is not None
     return row
@@ -302,7 +302,7 @@ async def close_units(tx: Tx, units: Sequence[int], purge: UUID, *, now: datetim
     """
     found = await tx.fetch(
         "SELECT unit FROM purges WHERE tenant = $1 AND project = $2 AND unit = ANY ($3::int8[])",
-        list(units),
+        units,
     )
     await tx.execute_each(
         """

@@ -63,7 +63,7 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
         ) AS inside
         WHERE inside.updated_at IS NOT NULL
         """,
-        list(paths),
+        paths,
         *columns_of(ranges, 2),
     )
 
@@ -81,7 +81,7 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
                 LIMIT 1
         ) AS inside
         """,
-        list(paths),
+        paths,
         *columns_of(ranges, 2),
     )
 
@@ -207,7 +207,7 @@ async def count_by_directory(
         low,
         high,
         sample_limit,
-        list(excluded_names),
+        excluded_names,
     )
     return [DirectoryFiles(**{**row, "samples": tuple(row["samples"])}) for row in rows]
 
@@ -219,7 +219,7 @@ async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
         SELECT path, updated_at FROM files
         WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[]) AND deleted_at IS NULL
         """,
-        list(paths),
+        paths,
     )
 
 
@@ -232,7 +232,7 @@ async def contents(tx: Tx, paths: Sequence[str]) -> dict[str, bytes]:
         WHERE f.tenant = $1 AND f.project = $2 AND f.path = ANY($3::text[]) AND f.deleted_at IS NULL
         ORDER BY f.path, b.start
         """,
-        list(paths),
+        paths,
     )
     whole: dict[str, bytes] = {}
     for row in rows:

@@ -266,6 +266,6 @@ async def read_index_size(database: Database) -> IndexSize:
         FROM pg_class WHERE relname = ANY ($1) AND relkind = 'r'
             AND relnamespace = 'public'::regnamespace
         """,
-        list(_INDEX_TABLES),
+        _INDEX_TABLES,
     )
     return IndexSize(rows[0]["size_bytes"], max(0, rows[0]["entries"]))

@@ -122,7 +122,7 @@ async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[
         """,
         index_id,
         model_number(model),
-        list(entries),
+        entries,
     )
     return {row["entry"]: unpack(row["vector"], row["length"]) for row in rows}
 
@@ -136,7 +136,7 @@ async def remove(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> N
         """,
         index_id,
         model_number(model),
-        list(entries),
+        entries,
     )
 
 
@@ -151,7 +151,7 @@ async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
             AND v.entry = ANY($4::int4[])
         """,
         index_id,
-        list(entries),
+        entries,
     )
 
 
@@ -169,7 +169,7 @@ async def move(tx: Tx, source_id: int, index_id: int, numbers: Mapping[int, int]
         source_id,
         index_id,
         list(numbers),
-        list(numbers.values()),
+        numbers.values(),
     )
 
 

@@ -90,7 +90,8 @@ async def history(tx: Tx, path: str, *, before: str | None, limit: int) -> list[
     here = await _locate(tx, path, position[0], position[1] - 1) if position else None
     if before is not None and here is None:
         return None
-    rows = await tx.fetch(
+    return await tx.fetch_as(
+        FileState,
         f"""
         SELECT s.incarnation, state.revision, s.stream, state.size_bytes, state.created_at
         FROM (
@@ -134,7 +135,6 @@ async def history(tx: Tx, path: str, *, before: str | None, limit: int) -> list[
         limit + 1,
         limit,
     )
-    return [FileState(**row) for row in rows]
 
 
 async def state(tx: Tx, path: str, version: str) -> FileState | None:
@@ -225,7 +225,7 @@ async def contents(tx: Tx, of: Sequence[FileState]) -> list[bytes]:
         SELECT stream, content FROM blocks
         WHERE tenant = $1 AND project = $2 AND stream = ANY($3::int8[]) ORDER BY stream, start
         """,
-        list({state.stream for state in of}),
+        {state.stream for state in of},
     )
     whole: dict[int, bytes] = {}
     for row in rows:

@@ -61,8 +61,8 @@ class Embedding:
         self._meter = meter
         self._questions: OrderedDict[bytes, list[float]] = OrderedDict()
         self._paused_until: datetime | None = None
-        self.job = Job(name=EMBED_JOB, run=self.embed)
-        self.sweep = Job(name=SWEEP_JOB, run=self.queue_incomplete, interval_s=SWEEP_S)
+        self.job = Job(EMBED_JOB, self.embed)
+        self.sweep = Job(SWEEP_JOB, self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
         self._made: OrderedDict[bytes, TextVector] = OrderedDict()
         database.encoder = self

@@ -29,7 +29,7 @@ async def note(_: Scope, subject: str) -> None:
 
 
 def published(*_: Any) -> Published:
-    return Published(tools=[], jobs=[Job(name="note", run=note, attempts_max=1)])
+    return Published(tools=[], jobs=[Job("note", note, attempts_max=1)])
 
 
 if __name__ == "__main__":

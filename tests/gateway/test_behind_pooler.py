@@ -108,7 +108,7 @@ async def test_jobs_are_done_whether_the_worker_goes_around_the_pooler_or_not(
     database = await Database.open(pooler.urls.app, DatabaseOptions(), meter)
     url = (pooler.direct if around else pooler.urls).app
     worker = Worker(
-        url, database, [Job(name="note", run=note)], SystemClock(), meter, WorkerOptions(poll_s=0.1)
+        url, database, [Job("note", note)], SystemClock(), meter, WorkerOptions(poll_s=0.1)
     )
     async with worker.running():
         for number in range(20):

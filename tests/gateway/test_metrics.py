@@ -31,7 +31,7 @@ def series(metrics: Metrics) -> dict[str, float]:
 def test_series_without_a_tool_or_job_are_there_from_the_start_at_zero() -> None:
     metrics = Metrics()
     metrics.add_tools(catalogue())
-    metrics.add_jobs([Job(name="tidy", run=nothing)])
+    metrics.add_jobs([Job("tidy", nothing)])
     exposed = series(metrics)
     assert exposed.keys() >= SEED
     assert exposed.keys() >= {
@@ -55,7 +55,7 @@ def test_series_without_a_tool_or_job_are_there_from_the_start_at_zero() -> None
 def test_series_of_a_tool_or_job_begin_with_its_first_use() -> None:
     metrics = Metrics()
     metrics.add_tools(catalogue())
-    metrics.add_jobs([Job(name="tidy", run=nothing)])
+    metrics.add_jobs([Job("tidy", nothing)])
     before = series(metrics).keys()
     metrics.add("memsvc_calls_total", tool="echo", status="error", code="INVALID_ARGUMENT")
     metrics.add("memsvc_calls_total", tool="unknown", status="success", code="")

@@ -162,7 +162,7 @@ async def test_the_last_write_is_always_seen_and_many_writes_need_few_runs(
                     raise _Undone
             written[subject].add(number)
 
-    job = Job(name="look", run=look, attempts_max=100)
+    job = Job("look", look, attempts_max=100)
     options = WorkerOptions(poll_s=0.1, retry_s_max=0.05, lease_s=10)
     async with AsyncExitStack() as stack:
         for _ in range(2):

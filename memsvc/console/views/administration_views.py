@@ -10,6 +10,7 @@ from starlette.responses import Response
 from memsvc.console import charts
 from memsvc.console.page import FormFields, Page, filled, parse_int, parse_number, parse_time, words
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project
 from memsvc.core.tools import Tool
 
@@ -37,15 +38,13 @@ async def keys(page: Page) -> Response:
         "keys.html",
         keys=found["keys"],
         permissions=page.permissions,
-        done=page.given_text("done"),
     )
 
 
 async def usage(page: Page) -> Response:
     """Show the usage of each project: a part of the page about keys, or a page of its own."""
     counted = await page.call("tenant_usage", project="*")
-    template = "parts/usage.html" if page.partial else "usage.html"
-    return page.render(template, usage=counted)
+    return page.render("usage.html", part="parts/usage.html", usage=counted)
 
 
 async def create_key(page: Page) -> Response:
@@ -101,7 +100,7 @@ async def update_key(page: Page) -> Response:
     return page.go("keys", done=f"The key {done['key']['label']} was changed.")
 
 
-def _key_properties(form: FormFields) -> dict[str, Any]:
+def _key_properties(form: FormFields) -> JsonObject:
     """Return the properties of a key; empty fields are left out."""
     fields = {
         "permissions": form.texts("permissions"),
@@ -133,7 +132,6 @@ async def jobs(page: Page) -> Response:
         state=state,
         states=JOB_STATES,
         most=JOBS_MAX,
-        done=page.given_text("done"),
     )
 
 
@@ -235,7 +233,7 @@ async def calls(page: Page) -> Response:
     )
 
 
-async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
+async def day_of_calls(page: Page, project: str) -> JsonObject | None:
     """Return the counts and the chart of the last 24 hours; None without the permission."""
     if not page.has("calls_summary"):
         return None
@@ -247,7 +245,7 @@ async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
 async def overview(page: Page) -> Response:
     """Show the overview from at most five calls, none of which reads all that a project has."""
     health = await page.given.health()
-    errors: dict[str, dict[str, Any]] = {}
+    errors: dict[str, JsonObject] = {}
     day = await _call_or_none(page, errors, "calls_summary")
     jobs = await _call_or_none(page, errors, "tenant_jobs", state="failed", limit=ROWS_MAX)
     sessions = await _call_or_none(page, errors, "memory_list_sessions", limit=ROWS_MAX)
@@ -271,9 +269,9 @@ async def overview(page: Page) -> Response:
 async def show_usage(page: Page) -> Response:
     """Show the volume of the project; it is counted after the page, as that may take long."""
     counted = await page.call("tenant_usage")
-    template = "parts/volume.html" if page.partial else "volume.html"
     return page.render(
-        template,
+        "volume.html",
+        part="parts/volume.html",
         held=COUNT_LABELS,
         counted=counted["total"] | {"calls": sum(counted["total"]["calls"].values())},
         counted_at=counted["counted_at"],
@@ -281,7 +279,7 @@ async def show_usage(page: Page) -> Response:
 
 
 async def _call_or_none(
-    page: Page, errors: dict[str, dict[str, Any]], tool: str, **arguments: Any
+    page: Page, errors: dict[str, JsonObject], tool: str, **arguments: Any
 ) -> Mapping[str, Any] | None:
     """Return what a tool answers.
 
@@ -317,7 +315,7 @@ async def settings(page: Page) -> Response:
         await page.call("memories_get_settings") if page.has("memories_get_settings") else None
     )
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[JsonObject]] = {}
     for tool in page.calls.tools():
         groups.setdefault(group_of(tool), []).append(
             {"tool": tool, "allowed": tool.permission in page.caller.permissions}
@@ -391,7 +389,7 @@ async def _called(page: Page) -> Response:
     else:
         outcome = await page.calls.call(name, arguments)
         body, failed = outcome.body, outcome.error is not None
-    context: dict[str, Any] = {"tool": tool, "result": body, "failed": failed}
+    context: JsonObject = {"tool": tool, "result": body, "failed": failed}
     if page.partial:
         return page.render("parts/outcome.html", **context)
     form_values = {field["name"]: form[f"argument-{field['name']}"] for field in fields}
@@ -404,7 +402,7 @@ async def _called(page: Page) -> Response:
     )
 
 
-def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
+def _fields(schema: Mapping[str, Any], project: str) -> list[JsonObject]:
     """Return the arguments of a tool as fields of a form."""
     required = set(schema.get("required", ()))
     fields = []
@@ -429,9 +427,9 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
     return fields
 
 
-def _arguments(form: FormFields, fields: list[dict[str, Any]]) -> dict[str, Any]:
+def _arguments(form: FormFields, fields: list[JsonObject]) -> JsonObject:
     """Return the arguments in a form, without empty fields; INVALID_ARGUMENT for bad values."""
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
     for field in fields:
         name, text = field["name"], form[f"argument-{field['name']}"]
         if text == "" and not field["required"]:

@@ -49,7 +49,6 @@ async def show(page: Page) -> Response:
         more=more,
         version=version,
         lines=difference(then["text"], current["text"]) if then else None,
-        saved=page.given_text("saved"),
     )
 
 

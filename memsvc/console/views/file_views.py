@@ -40,7 +40,8 @@ async def listed(page: Page) -> Response:
     params = {"path": path, "dated": "1" if with_times else ""}
     more = page.more("files", found, **params)
     return page.render(
-        "parts/file_rows.html" if page.partial else "files.html",
+        "files.html",
+        part="parts/file_rows.html",
         path=path,
         q="",
         entries=entries,
@@ -86,7 +87,6 @@ async def show(page: Page) -> Response:
         versions=past["versions"],
         more=more,
         kept=is_kept(path),
-        saved=page.given_text("saved"),
         **_path_context(path),
     )
 

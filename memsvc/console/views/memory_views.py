@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from memsvc.console import charts
 from memsvc.console.page import Page, filled, parse_number
+from memsvc.core.json_text import JsonObject
 
 
 async def sessions(page: Page) -> Response:
@@ -17,9 +18,9 @@ async def sessions(page: Page) -> Response:
     found = await page.call(
         "memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor")
     )
-    template = "parts/session_rows.html" if page.partial else "sessions.html"
     return page.render(
-        template,
+        "sessions.html",
+        part="parts/session_rows.html",
         sessions=found["sessions"],
         more=page.more("sessions", found, q=q, user=user),
         q=q,
@@ -70,16 +71,16 @@ async def recall(page: Page) -> Response:
     if not session:
         return page.go("sessions")
     found = await page.call("memory_list_recalls", session_id=session, turn_id=turn, limit=5)
-    template = "parts/recalls.html" if page.partial else "recall.html"
     return page.render(
-        template,
+        "recall.html",
+        part="parts/recalls.html",
         session=session,
         turn=turn,
         recalls=found["recalls"],
     )
 
 
-def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _turns(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Yield the items by turn, the turns as they came and the items of each in order."""
     for turn, turn_items in groupby(items, key=itemgetter("turn_id")):
         latest_first = list(turn_items)
@@ -114,7 +115,8 @@ async def facts(page: Page) -> Response:
     if user and not page.partial and page.has("memory_profile"):
         profile = await page.call("memory_profile", user_id=user)
     return page.render(
-        "parts/fact_rows.html" if page.partial else "facts.html",
+        "facts.html",
+        part="parts/fact_rows.html",
         facts=found["facts"],
         more=page.more("facts", found, **params),
         states=STATES,
@@ -158,7 +160,7 @@ async def forget_fact(page: Page) -> Response:
     """Forget one value of a fact, or take such a forget back."""
     form = await page.form()
     session, user, undo = form["session"], form["user"], form["undo"]
-    targets: dict[str, Any] = {"fact_ids": [form["fact"]], "dry_run": False}
+    targets: JsonObject = {"fact_ids": [form["fact"]], "dry_run": False}
     if undo:
         targets = {"undo": undo, "erase": form["erase"] == "1"}
     done = await page.call("memory_forget", session_id=session, user_id=user, **targets)
@@ -191,7 +193,7 @@ def _reach(session: str, user: str) -> str:
     return "all" if session and user else "session" if session else "user"
 
 
-def _query_args(page: Page) -> dict[str, Any]:
+def _query_args(page: Page) -> JsonObject:
     session, user = page.given_texts("session", "user")
     scope = page.given_text("reach", _reach(session, user))
     return {
@@ -203,7 +205,7 @@ def _query_args(page: Page) -> dict[str, Any]:
     }
 
 
-def _slot(fact: dict[str, Any]) -> str:
+def _slot(fact: JsonObject) -> str:
     return str(fact["key"])
 
 
@@ -247,7 +249,6 @@ async def listed(page: Page) -> Response:
         where=where,
         most=BLOCKS_MAX,
         frames=FRAMES,
-        done=page.given_text("done"),
     )
 
 
@@ -282,7 +283,6 @@ async def show(page: Page) -> Response:
         curve=chart,
         graph=charts.graph(block["edges"]),
         relations=EDGE_KINDS,
-        done=page.given_text("done"),
     )
 
 
@@ -351,7 +351,7 @@ async def dream(page: Page) -> Response:
     return page.go("knowledge", done=done["summary"])
 
 
-def _outcome_summary(done: dict[str, Any]) -> str:
+def _outcome_summary(done: JsonObject) -> str:
     """Return the summary of an outcome, or why a block did not change."""
     if not done["skipped"]:
         return str(done["summary"])
@@ -380,9 +380,9 @@ async def memories(page: Page) -> Response:
             if query
             else await page.call("memories_list", **args)
         )["results"]
-    template = "parts/memory_items.html" if page.partial else "memories.html"
     return page.render(
-        template,
+        "memories.html",
+        part="parts/memory_items.html",
         user=user,
         q=query,
         memories=found,
@@ -426,7 +426,6 @@ async def memory_settings(page: Page) -> Response:
         "memory_settings.html",
         held=current,
         tab="settings",
-        saved=page.given_text("saved"),
     )
 
 
@@ -444,5 +443,4 @@ async def memory_prompt(page: Page) -> Response:
         "memory_prompt.html",
         held=current,
         tab="prompt",
-        saved=page.given_text("saved"),
     )

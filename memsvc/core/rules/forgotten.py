@@ -1,7 +1,7 @@
 """Rules that end a fact without denying it: a request to forget it, a pet's death, a lost job."""
 
 from memsvc.core.rules import topics as t
-from memsvc.core.rules.rule import Rule, Topic
+from memsvc.core.rules.rule import Rule, Topic, retraction
 
 # fmt: off
 # A rule is a line of data, however long.
@@ -9,7 +9,7 @@ from memsvc.core.rules.rule import Rule, Topic
 
 def _all(*rows: tuple[Topic, str, str, str, str]) -> tuple[Rule, ...]:
     """Return rules of topic, marker, pattern, example and value; none of them states anything."""
-    return tuple(Rule(topic, on, pattern, example, value, example, deletes=True) for topic, on, pattern, example, value in rows)
+    return tuple(retraction(topic, on, pattern, example, value, example) for topic, on, pattern, example, value in rows)
 
 
 _EN = r"(?:(?:you can|you may|you should|i want you to) )?(?:please )?forget (?:about )?"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from memsvc.core.facts import FactTier
@@ -42,10 +43,10 @@ class Topic:
 
     fact_id: str
     key: str
-    tier: FactTier
     confidence: float
     record: str
     keywords: str
+    tier: FactTier = FactTier.L0
     many: bool = False
     by_head: bool = False
     conflicts: tuple[tuple[str, str], ...] = ()
@@ -61,8 +62,7 @@ class Rule:
     cannot match. The pattern's group `v` is the value, `k` the key where there are several (a
     relation, a kind of pet); `fixed` is a value that the words only imply, and the group `aside` is
     a remark about the same person. `example` is an example and `value` its value; `counter_example`
-    states nothing of the topic. A rule that `deletes` retracts a fact instead of stating one; its
-    value "" means any value. `tier` differs from the topic's where the words imply another
+    states nothing of the topic. A rule that `deletes` retracts a fact. `tier` differs from the topic's where the words imply another
     duration. A `plain` rule is so clear that it may match anywhere in a sentence."""
 
     topic: Topic
@@ -84,6 +84,10 @@ class Rule:
             pattern = pattern.replace(placeholder, replacement)
         pattern = _SPACE.sub(lambda match: match["kept"] or _SPACE_RUN, pattern)
         return re.compile((r"(?<![\w'])" if whole_words else "") + pattern, re.IGNORECASE)
+
+
+retraction = partial(Rule, deletes=True)
+"""Make a rule that retracts a fact instead of stating one; its value "" means any value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,51 +18,57 @@ NO_ALLERGEN = (
     r"|reuniones|las reuniones|los lunes|al trabajo|trabajo|la tontería|las mentiras|la gente|réunions|aux réunions|travail|au travail|lundis|bêtise|mensonges|周报|日报|表格|早起|考试|形式主义|加班费|废话|批评|会议|开会|上班|加班|周一|学习|工作|会議|月曜|仕事|残業)\b"
 )
 
-NAME = Topic("user_name", "name", FactTier.L0, 0.95, "name", "name called who am i", shape="name")
+NAME = Topic("user_name", "name", 0.95, "name", "name called who am i", shape="name")
 NICKNAME = Topic(
     "user_nickname",
     "nickname",
-    FactTier.L0,
     0.92,
     "nickname",
     "nickname call called name",
     shape="name",
 )
-AGE = Topic("user_age", "age", FactTier.L0, 0.9, "age", "old years age")
-BIRTHDAY = Topic(
-    "user_birthday", "birthday", FactTier.L0, 0.92, "birthday", "birthday born date of birth"
-)
+AGE = Topic("user_age", "age", 0.9, "age", "old years age")
+BIRTHDAY = Topic("user_birthday", "birthday", 0.92, "birthday", "birthday born date of birth")
 PREFERENCE = Topic(
-    *("user_preference", "preference", FactTier.L0, 0.92, "prefer"),
+    "user_preference",
+    "preference",
+    0.92,
+    "prefer",
     "prefer favourite favorite better",
     by_head=True,
 )
 FAVOURITE = Topic(
     "user_favourite",
     "favourite",
-    FactTier.L0,
     0.92,
     "favourite",
     "favourite favorite best like prefer",
 )
 LIKE = Topic(
-    *("user_like", "like", FactTier.L2, 0.85, "like", "like enjoy favourite favorite"),
+    "user_like",
+    "like",
+    0.85,
+    "like",
+    "like enjoy favourite favorite",
+    tier=FactTier.L2,
     many=True,
     conflicts=(("user_dislike", "dislike"),),
 )
 DISLIKE = Topic(
-    *("user_dislike", "dislike", FactTier.L2, 0.85, "dislike", "dislike hate like"),
+    "user_dislike",
+    "dislike",
+    0.85,
+    "dislike",
+    "dislike hate like",
+    tier=FactTier.L2,
     many=True,
     conflicts=(("user_like", "like"),),
 )
-DIET = Topic("user_diet", "diet", FactTier.L0, 0.9, "diet", "diet eat food meat vegetarian vegan")
-FOOD_RULE = Topic(
-    "user_food_rule", "food rule", FactTier.L0, 0.9, "food", "diet eat food", many=True
-)
+DIET = Topic("user_diet", "diet", 0.9, "diet", "diet eat food meat vegetarian vegan")
+FOOD_RULE = Topic("user_food_rule", "food rule", 0.9, "food", "diet eat food", many=True)
 ALLERGY = Topic(
     "user_allergy",
     "allergy",
-    FactTier.L0,
     0.93,
     "allergy",
     "allergy allergic intolerant food",
@@ -73,7 +79,6 @@ ALLERGY = Topic(
 HOME = Topic(
     "user_home",
     "home",
-    FactTier.L0,
     0.92,
     "home",
     "live home city address moved",
@@ -83,7 +88,6 @@ HOME = Topic(
 ADDRESS = Topic(
     "user_address",
     "address",
-    FactTier.L0,
     0.92,
     "address",
     "live home address street",
@@ -91,7 +95,6 @@ ADDRESS = Topic(
 ORIGIN = Topic(
     "user_origin",
     "origin",
-    FactTier.L0,
     0.88,
     "origin",
     "from origin country",
@@ -101,7 +104,6 @@ ORIGIN = Topic(
 BIRTHPLACE = Topic(
     "user_birthplace",
     "birthplace",
-    FactTier.L0,
     0.92,
     "birthplace",
     "born birthplace",
@@ -111,47 +113,45 @@ BIRTHPLACE = Topic(
 TIMEZONE = Topic(
     "user_timezone",
     "time zone",
-    FactTier.L0,
     0.92,
     "timezone",
     "timezone time zone",
     shape="proper",
 )
-JOB = Topic("user_job", "job", FactTier.L0, 0.9, "job", "job work profession occupation")
+JOB = Topic("user_job", "job", 0.9, "job", "job work profession occupation")
 EMPLOYER = Topic(
     "user_employer",
     "employer",
-    FactTier.L0,
     0.9,
     "employer",
     "work company employer job",
     shape="proper",
 )
 PROJECT = Topic(
-    "user_project", "project", FactTier.L2, 0.8, "project", "project work working on", many=True
+    "user_project",
+    "project",
+    0.8,
+    "project",
+    "project work working on",
+    tier=FactTier.L2,
+    many=True,
 )
-STUDIES = Topic(
-    "user_studies", "studies", FactTier.L0, 0.88, "studies", "study studies university major degree"
-)
-FAMILY = Topic("user_family", "family", FactTier.L0, 0.92, "family", "family", shape="name")
-CHILDREN = Topic(
-    "user_children", "children", FactTier.L0, 0.88, "children", "children kids how many"
-)
-KIN = Topic("user_kin", "family", FactTier.L0, 0.92, "kin", "family", many=True, shape="name")
+STUDIES = Topic("user_studies", "studies", 0.88, "studies", "study studies university major degree")
+FAMILY = Topic("user_family", "family", 0.92, "family", "family", shape="name")
+CHILDREN = Topic("user_children", "children", 0.88, "children", "children kids how many")
+KIN = Topic("user_kin", "family", 0.92, "kin", "family", many=True, shape="name")
 RELATIONSHIP = Topic(
     "user_relationship",
     "relationship",
-    FactTier.L0,
     0.9,
     "relationship",
     "married single relationship status",
 )
-PET = Topic("user_pet", "pet", FactTier.L0, 0.92, "pet", "pet animal", many=True, shape="name")
-PET_KIND = Topic("user_pet_kind", "pet", FactTier.L0, 0.88, "pet-kind", "pet animal", many=True)
+PET = Topic("user_pet", "pet", 0.92, "pet", "pet animal", many=True, shape="name")
+PET_KIND = Topic("user_pet_kind", "pet", 0.88, "pet-kind", "pet animal", many=True)
 CONDITION = Topic(
     "user_condition",
     "health condition",
-    FactTier.L0,
     0.9,
     "condition",
     "health condition illness",
@@ -160,7 +160,6 @@ CONDITION = Topic(
 MEDICATION = Topic(
     "user_medication",
     "medication",
-    FactTier.L0,
     0.9,
     "medication",
     "medication medicine take drug",
@@ -169,7 +168,6 @@ MEDICATION = Topic(
 LANGUAGE = Topic(
     "user_language",
     "language",
-    FactTier.L0,
     0.88,
     "language",
     "language speak",
@@ -179,51 +177,48 @@ LANGUAGE = Topic(
 HOBBY = Topic(
     "user_hobby",
     "hobby",
-    FactTier.L0,
     0.88,
     "hobby",
     "hobby free time fun",
     many=True,
     shape="list",
 )
-POSSESSION = Topic("user_possession", "possession", FactTier.L0, 0.85, "possession", "own drive")
-GOAL = Topic("user_goal", "goal", FactTier.L0, 0.82, "goal", "goal plan want dream", many=True)
-PLAN = Topic("user_plan", "plan", FactTier.L2, 0.8, "plan", "plan when going date", many=True)
+POSSESSION = Topic("user_possession", "possession", 0.85, "possession", "own drive")
+GOAL = Topic("user_goal", "goal", 0.82, "goal", "goal plan want dream", many=True)
+PLAN = Topic("user_plan", "plan", 0.8, "plan", "plan when going date", tier=FactTier.L2, many=True)
 REMINDER = Topic(
     "user_reminder",
     "reminder",
-    FactTier.L2,
     0.85,
     "reminder",
     "remind reminder task todo",
+    tier=FactTier.L2,
     many=True,
 )
-TODAY = Topic("today_task", "today_task", FactTier.L1, 0.80, "today-task", "today need task plan")
-WEEK = Topic("weekly_task", "weekly_task", FactTier.L2, 0.82, "week-task", "week need task plan")
+TODAY = Topic(
+    "today_task", "today_task", 0.80, "today-task", "today need task plan", tier=FactTier.L1
+)
+WEEK = Topic(
+    "weekly_task", "weekly_task", 0.82, "week-task", "week need task plan", tier=FactTier.L2
+)
 TASK_TODAY = Topic(
-    "today_task", "today_task", FactTier.L1, 0.80, "today", "today need task plan", many=True
+    "today_task", "today_task", 0.80, "today", "today need task plan", tier=FactTier.L1, many=True
 )
 TASK_WEEK = Topic(
-    "weekly_task", "weekly_task", FactTier.L2, 0.82, "week", "week need task plan", many=True
+    "weekly_task", "weekly_task", 0.82, "week", "week need task plan", tier=FactTier.L2, many=True
 )
-CONTACT = Topic(
-    "user_contact", "contact", FactTier.L0, 0.92, "contact", "contact reach email mail phone number"
-)
+CONTACT = Topic("user_contact", "contact", 0.92, "contact", "contact reach email mail phone number")
 ANSWER_LANGUAGE = Topic(
-    *(
-        "user_instruction",
-        "answer language",
-        FactTier.L0,
-        0.92,
-        "answer",
-        "answer reply language always",
-    )
+    "user_instruction",
+    "answer language",
+    0.92,
+    "answer",
+    "answer reply language always",
 )
-EMOJI = Topic("user_instruction", "emojis", FactTier.L0, 0.92, "emoji", "emojis emoji style answer")
+EMOJI = Topic("user_instruction", "emojis", 0.92, "emoji", "emojis emoji style answer")
 INSTRUCTION = Topic(
     "user_instruction",
     "instruction",
-    FactTier.L0,
     0.88,
     "instruction",
     "instruction always never style answer",
@@ -232,7 +227,6 @@ INSTRUCTION = Topic(
 INDENTATION = Topic(
     "user_tooling",
     "indentation",
-    FactTier.L0,
     0.9,
     "indentation",
     "indentation tabs spaces code style",
@@ -240,17 +234,12 @@ INDENTATION = Topic(
 TOOL = Topic(
     "user_tooling",
     "tool",
-    FactTier.L0,
     0.85,
     "tool",
     "tool editor language code program use",
     many=True,
 )
-EDITOR = Topic(
-    "user_tooling", "editor", FactTier.L0, 0.9, "editor", "editor ide tool use code", shape="proper"
-)
-PRONOUNS = Topic(
-    "user_pronouns", "pronouns", FactTier.L0, 0.92, "pronouns", "pronouns he she they gender"
-)
-STATEMENT = Topic("user_statement", "statement", FactTier.L0, 0.7, "statement", "", many=True)
+EDITOR = Topic("user_tooling", "editor", 0.9, "editor", "editor ide tool use code", shape="proper")
+PRONOUNS = Topic("user_pronouns", "pronouns", 0.92, "pronouns", "pronouns he she they gender")
+STATEMENT = Topic("user_statement", "statement", 0.7, "statement", "", many=True)
 """A statement that no other topic is about."""

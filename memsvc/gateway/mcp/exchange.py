@@ -33,11 +33,12 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.gateway.mcp.request import PostedMessage
 from memsvc.gateway.mcp.server import LIST, TOOL_LIST, McpServer
 from memsvc.gateway.rest import state_of
 
-_LIFESPAN: Final[dict[str, Any]] = {}
+_LIFESPAN: Final[JsonObject] = {}
 """State of the server's life: this one has none."""
 
 
@@ -53,7 +54,7 @@ class _Exchange:
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         raise NoBackChannelError(method)
 
     async def notify(
@@ -123,7 +124,7 @@ class SingleExchange:
         return await self._serve(message, connection, scope, ERROR_CODE_HTTP_STATUS)
 
     def _argument_mismatch(
-        self, message: dict[str, Any], scope: Scope
+        self, message: JsonObject, scope: Scope
     ) -> InboundLadderRejection | None:
         """Return the rejection of a call whose headers mirror its arguments wrongly, if they do."""
         params, schema_of = message.get("params") or {}, self.server.sdk.get_tool_input_schema
@@ -137,7 +138,7 @@ class SingleExchange:
 
     async def _serve(
         self,
-        message: dict[str, Any],
+        message: JsonObject,
         connection: Connection,
         scope: Scope,
         statuses: Mapping[int, int],
@@ -169,7 +170,7 @@ class SingleExchange:
         return response
 
 
-def _context(message: dict[str, Any], scope: Scope) -> _Exchange:
+def _context(message: JsonObject, scope: Scope) -> _Exchange:
     request = Request(scope)
     return _Exchange(
         TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers),

@@ -27,6 +27,7 @@ from starlette.types import Receive
 
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Caller
 from memsvc.core.tools import SILENT, ProgressCallback
 
@@ -101,7 +102,7 @@ class RequestSender:
     """Toolsets that the request asks for."""
     session: bytes | None = None
     """Session of the request over HTTP, by the hash of its id."""
-    send_request: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+    send_request: Callable[[JsonObject], Awaitable[None]] | None = None
     """Sends a request in the response, before the result, to a client that shows its user forms."""
 
 
@@ -251,7 +252,7 @@ class PostedMessage:
     """A valid message that came over HTTP, and the version in its header, if there is one."""
 
     body: bytes
-    message: dict[str, Any]
+    message: JsonObject
     version: str | None
     method: str | None
     """None for the response to a request."""
@@ -265,7 +266,7 @@ class PostedMessage:
         return isinstance(meta, dict) and "progressToken" in meta
 
 
-def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
+def parse_message(body: bytes, name: str = "the body") -> JsonObject:
     """Return the message in a body. Raises InvalidMessageError if it is not a valid message.
 
     The SDK would treat a request with an invalid id as a notification, and repeat the input in its
@@ -292,7 +293,7 @@ def parse_message(body: bytes, name: str = "the body") -> dict[str, Any]:
     return message
 
 
-def _check_envelope(message: dict[str, Any]) -> None:
+def _check_envelope(message: JsonObject) -> None:
     request_id = message.get("id")
     is_id = isinstance(request_id, str) or (type(request_id) is int and abs(request_id) < 2**63)
     known_id = request_id if is_id else None

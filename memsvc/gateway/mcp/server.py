@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from hashlib import sha256
 from struct import pack
@@ -43,7 +43,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
+from memsvc.core.json_text import JsonObject
 from memsvc.core.package_texts import package_text
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
@@ -83,7 +84,7 @@ LISTS_KEPT_MS: Final = 60_000
 one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class McpServerConfig:
     """What a server offers, over any transport.
 
@@ -112,13 +113,13 @@ class McpServerConfig:
         return frozenset(tool.name for tool in self.dispatch.catalogue if tool.is_admin)
 
 
-def result_of(outcome: CallOutcome, text: str | None = None) -> dict[str, Any]:
+def result_of(outcome: CallOutcome, text: str | None = None) -> JsonObject:
     """Return the tool result of an outcome, in its wire form, with its tool's text.
 
     A failure has only text: the TypeScript SDK checks structured content against the output schema
     even when the result is an error, and would show its user a schema fault in place of ours.
     """
-    result: dict[str, Any] = {
+    result: JsonObject = {
         "content": [{"type": "text", "text": outcome.text if text is None else text}],
         "isError": outcome.error is not None,
         "resultType": "complete",
@@ -238,7 +239,7 @@ class McpServer:
         tools = [tool for tool in visible if tool.is_in(toolsets)]
         return self._lists.answer(context, tools, frozenset(sender.caller.own))
 
-    async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
+    async def _call_tool(self, context: Context, call: CallToolRequestParams) -> JsonObject:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
             raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
         sender = self._sender_of(context)
@@ -296,8 +297,8 @@ class _Sdk(Server[Any]):
     def get_capabilities(
         self,
         notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
+        experimental_capabilities: dict[str, JsonObject] | None = None,
+        extensions: dict[str, JsonObject] | None = None,
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
@@ -415,14 +416,14 @@ class SkillHandlers:
             for guide in prompts.guides.values()
         }
 
-    async def list_skills(self, context: Context, _: PaginatedRequestParams) -> dict[str, Any]:
+    async def list_skills(self, context: Context, _: PaginatedRequestParams) -> JsonObject:
         """List the skills, whole in one page."""
         skills = [
             _skill(uri, guide, content) for uri, (guide, content) in self._visible(context).items()
         ]
         return _complete(skills=skills)
 
-    async def get(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
+    async def get(self, context: Context, params: GetSkillParams) -> JsonObject:
         """Return the entry of a skill; -32602 where the caller sees none at this URI."""
         visible = self._visible(context)
         if params.uri not in visible:
@@ -456,14 +457,14 @@ def _content(guide: Guide) -> str:
     return head + guide.message({})
 
 
-def _skill(uri: str, guide: Guide, content: str) -> dict[str, Any]:
+def _skill(uri: str, guide: Guide, content: str) -> JsonObject:
     raw = content.encode()
     file = {"uri": uri, "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
     metadata = {"name": _name(guide), "description": guide.description}
     return {"uri": uri, "frontmatter": metadata, "resources": [file]}
 
 
-def _complete(**members: Any) -> dict[str, Any]:
+def _complete(**members: Any) -> JsonObject:
     return {"resultType": "complete", **members, "ttlMs": LISTS_KEPT_MS, "cacheScope": "private"}
 
 

@@ -9,6 +9,7 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -43,18 +44,16 @@ REMOVE_S_MAX: Final = 5.0
 """Seconds in which a question is removed that nobody waits for any longer."""
 
 
+@dataclass(slots=True)
 class McpSessions:
     """Sessions of this process's clients, and of those that other replicas began."""
 
-    def __init__(
-        self, database: Database, clock: Clock, changes: Changes | None, limits: LimitsOptions
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._changes = changes
-        self._limits = limits
-        self._secret: bytes | None = None
-        self._open: OrderedDict[bytes, Callable[[], None]] = OrderedDict()
+    database: Database
+    clock: Clock
+    changes: Changes | None
+    limits: LimitsOptions
+    _secret: bytes | None = None
+    _open: OrderedDict[bytes, Callable[[], None]] = field(default_factory=OrderedDict)
 
     async def new_id(self, caller: Caller, *, can_elicit: bool) -> str | None:
         """Return the id of a new session of this key; None while the database is out of reach.
@@ -92,12 +91,12 @@ class McpSessions:
 
     async def has_ended(self, session: bytes) -> bool:
         """Return whether a session was ended."""
-        return await server_secrets.is_session_closed(self._database, session)
+        return await server_secrets.is_session_closed(self.database, session)
 
     async def end(self, caller: Caller, session: bytes) -> None:
         """End a session, on every replica."""
         now, until = self._times()
-        await server_secrets.close_session(self._database, session, until, now)
+        await server_secrets.close_session(self.database, session, until, now)
         await self._run(caller, mcp_sessions.end, session)
         self._drop_open(session)
 
@@ -112,8 +111,8 @@ class McpSessions:
             stamp_text(poll.last),
             now=now,
             expires_at=until,
-            sessions_max=self._limits.tenant_listeners_max,
-            uris_max=self._limits.listener_uris_max,
+            sessions_max=self.limits.tenant_listeners_max,
+            uris_max=self.limits.listener_uris_max,
         )
 
     async def unsubscribe(self, caller: Caller, session: bytes, uri: str) -> None:
@@ -172,7 +171,7 @@ class McpSessions:
     async def _add_question(
         self, caller: Caller, session: bytes, question: str, within_s: float, stream: str
     ) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         await self._run(
             caller,
             mcp_sessions.add_question,
@@ -196,7 +195,7 @@ class McpSessions:
 
     async def stream_questions(self, caller: Caller, session: bytes, stream: str) -> list[str]:
         """Return the open questions about a stream of this session."""
-        now = self._clock.now()
+        now = self.clock.now()
         return await self._run(caller, mcp_sessions.questions, session, f"{stream}-", now)
 
     def watch_stream(
@@ -209,12 +208,12 @@ class McpSessions:
         self, caller: Caller, session: bytes, question: str, result: dict[str, Any]
     ) -> bool:
         """Store an answer for whichever replica waits; False where nobody waits for it."""
-        now = self._clock.now()
+        now = self.clock.now()
         return await self._run(caller, mcp_sessions.answer, session, question, result, now)
 
     async def new_state(self, caller: Caller, about: str) -> str:
         """Return a signed state for a client to send with the answer to a question about this."""
-        until = int(self._clock.now().timestamp()) + STATE_S_MAX
+        until = int(self.clock.now().timestamp()) + STATE_S_MAX
         return f"{until}.{await self._signature(caller, f'{until} {about}')}"
 
     async def is_state(self, caller: Caller, about: str, state: str) -> bool:
@@ -223,12 +222,12 @@ class McpSessions:
         expected = await self._signature(caller, f"{until} {about}")
         return (
             hmac.compare_digest(signature.encode(), expected.encode())
-            and int(until) >= self._clock.now().timestamp()
+            and int(until) >= self.clock.now().timestamp()
         )
 
     def new_stream(self) -> int:
         """Return a number that is higher than those of streams opened before."""
-        return int(self._clock.now().timestamp() * 1_000_000)
+        return int(self.clock.now().timestamp() * 1_000_000)
 
     async def _run(
         self,
@@ -238,18 +237,18 @@ class McpSessions:
         **options: _Parameters.kwargs,
     ) -> _Done:
         """Return the result of an operation of the store, in a transaction over the tenant."""
-        async with self._database.begin_tenant(Scope(caller.tenant, ALL_PROJECTS)) as tx:
+        async with self.database.begin_tenant(Scope(caller.tenant, ALL_PROJECTS)) as tx:
             return await operation(tx, *arguments, **options)
 
     def _times(self) -> tuple[datetime, datetime]:
         """Return now, and until when a session is kept: twice as long as a stream may last."""
-        now = self._clock.now()
-        return now, now + timedelta(seconds=2 * self._limits.listen_s_max)
+        now = self.clock.now()
+        return now, now + timedelta(seconds=2 * self.limits.listen_s_max)
 
     async def _signature(self, caller: Caller, nonce: str) -> str:
         if self._secret is None:
             self._secret = await server_secrets.get_or_create(
-                self._database, SECRET, self._clock.now()
+                self.database, SECRET, self.clock.now()
             )
         owner = caller.tenant + caller.key_label.encode() + nonce.encode()
         return hmac.digest(self._secret, owner, "sha256").hex()[:32]
@@ -262,9 +261,9 @@ class McpSessions:
             self._drop_open(next(iter(self._open)))
 
     def _watch(self, caller: Caller, uri: str, callback: Callable[[], None]) -> Callable[[], None]:
-        if self._changes is None:
+        if self.changes is None:
             return lambda: None
-        return self._changes.watch(change_key(Scope(caller.tenant, ALL_PROJECTS), uri), callback)
+        return self.changes.watch(change_key(Scope(caller.tenant, ALL_PROJECTS), uri), callback)
 
     def _drop_open(self, session: bytes) -> None:
         stop_watch = self._open.pop(session, None)

@@ -41,7 +41,7 @@ class FileMaintenance:
     @property
     def jobs(self) -> list[Job]:
         """Return the jobs of this style."""
-        return [Job(name=PURGE_JOB, run=self.run, interval_s=INTERVAL_S)]
+        return [Job(PURGE_JOB, self.run, interval_s=INTERVAL_S)]
 
     async def run(self, scope: Scope, subject: str = "") -> None:
         """Purge what is past its retention; content never changes.

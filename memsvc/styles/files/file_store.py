@@ -208,7 +208,7 @@ class FileStore:
     options: FilesOptions
     views: Sequence[Views]
 
-    @file_tool("file_stat", title="File status", needs=Permission.READ)
+    @file_tool("file_stat", "File status", Permission.READ)
     async def stat(
         self,
         scope: Scope,
@@ -251,9 +251,7 @@ class FileStore:
             return FileStat(False, "", 0, NEVER, NEVER)
         return FileStat(True, "DIRECTORY", 0, NEVER, max([updated_at or NEVER, *inside]))
 
-    @file_tool(
-        "file_read", title="Read a file", needs=Permission.READ, for_agents=True, for_hosts=True
-    )
+    @file_tool("file_read", "Read a file", Permission.READ, for_agents=True, for_hosts=True)
     async def read(
         self,
         scope: Scope,
@@ -283,7 +281,7 @@ class FileStore:
             raise not_found(NO_FILE, recovery=LIST_FILES)
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
-    @file_tool("file_list", title="List files", needs=Permission.READ, for_agents=True)
+    @file_tool("file_list", "List files", Permission.READ, for_agents=True)
     async def listing(
         self,
         scope: Scope,

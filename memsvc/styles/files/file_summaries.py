@@ -243,7 +243,7 @@ class FileSummaries:
     @property
     def job(self) -> Job:
         """Return the job."""
-        return Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
+        return Job(SUMMARISE_JOB, self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: summarise the file with this id, unless that is done.

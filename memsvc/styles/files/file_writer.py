@@ -112,9 +112,7 @@ class FileWriter:
     views: Sequence[Views] = ()
     policy: PolicyOptions = DEFAULT_POLICY
 
-    @file_tool(
-        "file_write", title="Write a file", needs=Permission.WRITE, for_agents=True, for_hosts=True
-    )
+    @file_tool("file_write", "Write a file", Permission.WRITE, for_agents=True, for_hosts=True)
     async def write(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
@@ -183,8 +181,8 @@ class FileWriter:
 
     @file_tool(
         "file_delete",
-        title="Delete a file",
-        needs=Permission.WRITE,
+        "Delete a file",
+        Permission.WRITE,
         over_quota=True,
         destructive=True,
     )
@@ -231,8 +229,8 @@ class FileWriter:
 
     @file_tool(
         "file_rename",
-        title="Rename or move a file",
-        needs=Permission.WRITE,
+        "Rename or move a file",
+        Permission.WRITE,
         over_quota=True,
         destructive=True,
         removes=lambda args: args.overwrite,

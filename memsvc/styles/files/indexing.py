@@ -89,9 +89,9 @@ class FileIndex:
     def jobs(self) -> list[Job]:
         """Return the jobs."""
         return [
-            Job(name=INDEX_JOB, run=self.index),
-            Job(name=DELETED_JOB, run=self.index_deleted),
-            Job(name=RENAME_JOB, run=self.rename_entries),
+            Job(INDEX_JOB, self.index),
+            Job(DELETED_JOB, self.index_deleted),
+            Job(RENAME_JOB, self.rename_entries),
         ]
 
     async def file_written(
@@ -295,8 +295,8 @@ class FileSearch:
 
     @tool(
         "file_search",
-        title="Search files",
-        needs=Permission.READ,
+        "Search files",
+        Permission.READ,
         toolset="files",
         for_agents=True,
         base=NamedProjectArguments,

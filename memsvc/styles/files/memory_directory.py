@@ -146,8 +146,8 @@ class MemoryDirectory:
 
     @tool(
         "memory",
-        title="Memory directory",
-        needs=Permission.WRITE,
+        "Memory directory",
+        Permission.WRITE,
         toolset="turns",
         destructive=True,
         removes=lambda args: args.command == "delete",

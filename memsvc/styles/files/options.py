@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Options
+from memsvc.core.options import Amount, Count, Options, Share
 
 
 class SearchOptions(Options):
@@ -39,10 +39,8 @@ class SearchOptions(Options):
         le=1000,
         description="number of best passages that the reranker reorders, if one is configured",
     )
-    semantic_weight: float = Field(
+    semantic_weight: Share = Field(
         0.3,
-        ge=0,
-        le=1,
         description="weight of meaning in the score of a passage, 0 to 1; words have the remaining"
         " weight",
     )
@@ -68,21 +66,19 @@ class SummaryOptions(Options):
 class FilesOptions(Options):
     """Limits of the file store, in bytes and entries."""
 
-    payload_bytes_max: int = Field(
-        2_000_000, ge=1, description="maximum size of the content of one write, in bytes"
+    payload_bytes_max: Count = Field(
+        2_000_000, description="maximum size of the content of one write, in bytes"
     )
     file_bytes_max: int = Field(
         10_000_000, ge=1, le=2**30, description="maximum size of a file, in bytes"
     )
-    project_bytes_max: int = Field(
+    project_bytes_max: Count = Field(
         100_000_000,
-        ge=1,
         description="maximum total size of the files that callers have written in a project, in"
         " bytes",
     )
-    tenant_bytes_max: int = Field(
+    tenant_bytes_max: Amount = Field(
         0,
-        ge=0,
         description="maximum total size of the files that callers have written in all projects of a"
         " tenant, in bytes; 0: unlimited",
     )

@@ -13,7 +13,7 @@ from memsvc.core.errors import Code, MemsvcError, invalid, invalid_path, not_fou
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.paths import KEPT_ROOTS, ROOT, is_kept
-from memsvc.core.ports import Clock, Llm, Meter, Reranker
+from memsvc.core.ports import Reranker
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.secrets import PolicyOptions
@@ -32,7 +32,6 @@ from memsvc.store import projects, tree, versions
 from memsvc.store.database import Database
 from memsvc.store.files import File
 from memsvc.store.versions import FileState
-from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_models import (
     LIST_FILES,
@@ -54,7 +53,7 @@ from memsvc.styles.files.indexing import (
 )
 from memsvc.styles.files.memory_directory import MemoryDirectory
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.services import StyleServices
 
 VERSIONS_LIMIT = 50
 VERSIONS_LIMIT_MAX = 200
@@ -106,7 +105,7 @@ class FileHistory:
     database: Database
     writing: FileWriter
 
-    @history_tool("file_list_versions", title="List past versions", needs=Permission.READ)
+    @history_tool("file_list_versions", "List past versions", Permission.READ)
     async def list_versions(
         self,
         scope: Scope,
@@ -131,7 +130,7 @@ class FileHistory:
             found[limit - 1].version if has_more else None,
         )
 
-    @history_tool("file_read_version", title="Read a past version", needs=Permission.READ)
+    @history_tool("file_read_version", "Read a past version", Permission.READ)
     async def read_version(
         self, scope: Scope, path: FilePath, history_id: VersionId
     ) -> PastContent:
@@ -148,8 +147,8 @@ class FileHistory:
 
     @history_tool(
         "file_restore_version",
-        title="Restore a past version",
-        needs=Permission.WRITE,
+        "Restore a past version",
+        Permission.WRITE,
         destructive=True,
         removes=removes_nothing,
     )
@@ -406,8 +405,8 @@ class Projects:
 
     @tool(
         "file_projects",
-        title="List projects",
-        needs=Permission.READ,
+        "List projects",
+        Permission.READ,
         toolset="files",
         base=TenantArguments,
         project="ignored: lists every project your key allows",
@@ -441,33 +440,24 @@ class Projects:
         return ProjectList(names[:limit], has_more, names[limit - 1] if has_more else None)
 
 
-def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
-    database: Database,
-    clock: Clock,
-    meter: Meter,
+def published(
+    services: StyleServices,
     options: FilesOptions,
     views: Sequence[Views],
     *,
-    embedding: Embedding | None = None,
     reranker: Reranker | None = None,
-    llm: Llm | None = None,
     owner_versions: Mapping[str, int] | None = None,
-    budget: ModelBudget | None = None,
     policy: PolicyOptions = DEFAULT_POLICY,
 ) -> Published:
     """Return the file tools, the jobs of index, history and summaries, and files as bytes.
 
     `views` are the rendered files of other styles. For files that styles own, `owner_versions`
     gives by owner how many past versions stay, however old."""
+    database, clock, meter = services.database, services.clock, services.meter
     file_summaries = None
-    if llm is not None and options.summaries.enabled:
+    if services.llm is not None and options.summaries.enabled:
         file_summaries = FileSummaries(
-            database,
-            llm,
-            clock,
-            meter,
-            options.summaries,
-            budget or ModelBudget(database, clock, 0),
+            database, services.llm, clock, meter, options.summaries, services.budget
         )
     index = FileIndex(
         database,
@@ -486,7 +476,9 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
         views,
         policy,
     )
-    search = FileSearch(database, meter, options.search, embedding=embedding, reranker=reranker)
+    search = FileSearch(
+        database, meter, options.search, embedding=services.embedding, reranker=reranker
+    )
     return Published(
         tools=[
             *tools_of(files, {"file_read": file_resource(database), "file_list": DIRECTORY}),

@@ -106,8 +106,8 @@ class EdgeEditor:
 
     @knowledge_tool(
         "elfmem_connect",
-        title="Connect two knowledge blocks",
-        needs=Permission.WRITE,
+        "Connect two knowledge blocks",
+        Permission.WRITE,
         stores=("note",),
     )
     async def connect(
@@ -255,8 +255,8 @@ class EdgeEditor:
 
     @knowledge_tool(
         "elfmem_disconnect",
-        title="Disconnect two knowledge blocks",
-        needs=Permission.WRITE,
+        "Disconnect two knowledge blocks",
+        Permission.WRITE,
         over_quota=True,
         idempotent=True,
         destructive=True,

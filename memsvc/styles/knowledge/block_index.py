@@ -256,8 +256,8 @@ class BlockStore:
 
     @knowledge_tool(
         "elfmem_remember",
-        title="Remember",
-        needs=Permission.WRITE,
+        "Remember",
+        Permission.WRITE,
         idempotent=True,
         stores=("content", "cue"),
     )
@@ -338,8 +338,8 @@ class BlockStore:
 
     @knowledge_tool(
         "elfmem_edit",
-        title="Edit a knowledge block",
-        needs=Permission.WRITE,
+        "Edit a knowledge block",
+        Permission.WRITE,
         idempotent=True,
         stores=("content", "cue"),
     )
@@ -390,8 +390,8 @@ class BlockStore:
 
     @knowledge_tool(
         "elfmem_forget",
-        title="Forget a knowledge block",
-        needs=Permission.WRITE,
+        "Forget a knowledge block",
+        Permission.WRITE,
         over_quota=True,
         idempotent=True,
         destructive=True,

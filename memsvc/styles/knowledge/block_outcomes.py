@@ -39,8 +39,8 @@ class OutcomeService:
 
     @knowledge_tool(
         "elfmem_outcome",
-        title="Record the outcome of using knowledge",
-        needs=Permission.WRITE,
+        "Record the outcome of using knowledge",
+        Permission.WRITE,
         over_quota=True,
     )
     async def apply(

@@ -225,7 +225,7 @@ class RecallService:
         tuple[bytes, str, str, int | None], tuple[int, datetime, KnowledgeRecall]
     ] = field(default_factory=OrderedDict)
 
-    @knowledge_tool("elfmem_recall", title="Recall", needs=Permission.WRITE, over_quota=True)
+    @knowledge_tool("elfmem_recall", "Recall", Permission.WRITE, over_quota=True)
     async def recall(
         self,
         scope: Scope,

@@ -83,7 +83,7 @@ class CurateService:
                 await self._curate(writing)
         return pending
 
-    @knowledge_tool("elfmem_curate", title="Curate", needs=Permission.WRITE, over_quota=True)
+    @knowledge_tool("elfmem_curate", "Curate", Permission.WRITE, over_quota=True)
     async def curate(self, scope: Scope) -> CurateReport:
         """Archive blocks that have faded, prune weak edges, reinforce the strongest blocks.
 
@@ -178,9 +178,7 @@ class BlockDetailsReader:
 
     index: BlockIndex
 
-    @knowledge_tool(
-        "elfmem_show", title="Show a knowledge block", needs=Permission.READ, is_admin=True
-    )
+    @knowledge_tool("elfmem_show", "Show a knowledge block", Permission.READ, is_admin=True)
     async def show(
         self, scope: Scope, block_id: Annotated[BlockId, "id of the block; it may be archived"]
     ) -> BlockDetails:
@@ -278,9 +276,7 @@ class StatusReader:
 
     index: BlockIndex
 
-    @knowledge_tool(
-        "elfmem_status", title="Show the status of agent knowledge", needs=Permission.READ
-    )
+    @knowledge_tool("elfmem_status", "Show the status of agent knowledge", Permission.READ)
     async def status(self, scope: Scope) -> MemoryStatus:
         """Report the state of memory, with a suggestion of what to do next."""
         async with self.index.read(scope) as (_, usage):
@@ -309,7 +305,7 @@ class StatusReader:
         )
         return replace(status, summary=texts.status(status))
 
-    @knowledge_tool("elfmem_ls", title="List blocks", needs=Permission.READ)
+    @knowledge_tool("elfmem_ls", "List blocks", Permission.READ)
     async def listing(
         self,
         scope: Scope,
@@ -336,9 +332,7 @@ class StatusReader:
                 blocks = await knowledge_blocks.listing(tx, tag=tag, category=category, limit=limit)
         return _list(blocks, f"No {'archived' if archived else 'active'} blocks match.")
 
-    @knowledge_tool(
-        "elfmem_inbox", title="List the knowledge blocks in the inbox", needs=Permission.READ
-    )
+    @knowledge_tool("elfmem_inbox", "List the knowledge blocks in the inbox", Permission.READ)
     async def inbox(
         self,
         scope: Scope,
@@ -351,7 +345,7 @@ class StatusReader:
             blocks = await knowledge_blocks.pending(tx, limit=max_count or LISTED_MAX)
         return _list(blocks, "Inbox empty.")
 
-    @knowledge_tool("elfmem_guide", title="Guide", needs=Permission.READ, text_member="text")
+    @knowledge_tool("elfmem_guide", "Guide", Permission.READ, text_member="text")
     async def guide(
         self,
         scope: Scope,

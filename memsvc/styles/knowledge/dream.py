@@ -94,8 +94,8 @@ class DreamService:
 
     @knowledge_tool(
         "elfmem_dream",
-        title="Consolidate",
-        needs=Permission.WRITE,
+        "Consolidate",
+        Permission.WRITE,
         over_quota=True,
         idempotent=True,
         uses_model=True,

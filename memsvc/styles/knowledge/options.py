@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options, Positive, Share
 
 
 class KnowledgeOptions(Options):
@@ -46,10 +46,8 @@ class KnowledgeOptions(Options):
         description="minimum confidence (0 to 1) at which two blocks are recorded as contradicting"
         " each other",
     )
-    alignment_min: float = Field(
+    alignment_min: Share = Field(
         0.70,
-        ge=0,
-        le=1,
         description="minimum fit (0 to 1) of a new block with the agent's identity at which the"
         " fit becomes the block's initial confidence; with a lower fit, the initial confidence"
         " is 0.5",
@@ -61,17 +59,13 @@ class KnowledgeOptions(Options):
         description="weight of a block's initial confidence; 2 means that it counts as much as two"
         " outcomes of weight 1",
     )
-    edge_similarity_min: float = Field(
+    edge_similarity_min: Share = Field(
         0.50,
-        ge=0,
-        le=1,
         description="minimum similarity at which consolidation adds an edge (a link) between two"
         " blocks, if they also reach edge_score_min",
     )
-    edge_score_min: float = Field(
+    edge_score_min: Share = Field(
         0.45,
-        ge=0,
-        le=1,
         description="minimum score (from similarity, tags, category and time) at which"
         " consolidation adds an edge (a link) between two blocks, if they also reach"
         " edge_similarity_min",
@@ -97,9 +91,8 @@ class KnowledgeOptions(Options):
         description="number of minutes without a call after which a session ends; the time between"
         " sessions does not count as active hours",
     )
-    curate_every_hours: float = Field(
+    curate_every_hours: Positive = Field(
         40.0,
-        gt=0,
         description="number of active hours (hours in sessions) between two curations; a curation"
         " archives faded blocks and removes weak edges",
     )
@@ -127,9 +120,8 @@ class KnowledgeOptions(Options):
         description="maximum number of model calls per day and tenant for judging new blocks, after"
         " which rules judge them; 0: unlimited",
     )
-    blocks_max: int = Field(
+    blocks_max: Count = Field(
         100_000,
-        ge=1,
         description="maximum number of blocks in a project, not counting archived ones; further"
         " blocks are refused",
     )

@@ -3,13 +3,10 @@
 from typing import Final
 
 from memsvc.core.package_texts import package_text
-from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
-from memsvc.store.database import Database
 from memsvc.store.knowledge_blocks import INDEX_NAME
-from memsvc.styles.embedding import Embedding
 from memsvc.styles.knowledge.block_edges import EdgeEditor
 from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, BlockIndex, BlockStore
 from memsvc.styles.knowledge.block_outcomes import OutcomeService
@@ -18,8 +15,8 @@ from memsvc.styles.knowledge.curate import BlockDetailsReader, CurateService, St
 from memsvc.styles.knowledge.dream import DreamService
 from memsvc.styles.knowledge.judge import JudgeService
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.passage_search import EntrySearch
+from memsvc.styles.services import StyleServices
 
 GUIDE: Final = Guide(
     name="memsvc:knowledge",
@@ -30,23 +27,12 @@ GUIDE: Final = Guide(
 )
 
 
-def published(
-    database: Database,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    options: KnowledgeOptions,
-    *,
-    embedding: Embedding | None = None,
-    llm: Llm | None = None,
-    budget: ModelBudget | None = None,
-) -> Published:
+def published(services: StyleServices, options: KnowledgeOptions) -> Published:
     """Return the elfmem tools, and the job that consolidates."""
-    index = BlockIndex(database, clock, options, embedding)
-    judge_llm = llm if options.judge_with_model else None
-    judge_service = JudgeService(
-        budget or ModelBudget(database, clock, 0), tokens, meter, options, judge_llm
-    )
+    tokens, meter = services.tokens, services.meter
+    index = BlockIndex(services.database, services.clock, options, services.embedding)
+    judge_llm = services.llm if options.judge_with_model else None
+    judge_service = JudgeService(services.budget, tokens, meter, options, judge_llm)
     curate_service = CurateService(index)
     dream_service = DreamService(index, judge_service, curate_service, tokens)
     return Published(
@@ -60,7 +46,7 @@ def published(
             *tools_of(EdgeEditor(index)),
             *tools_of(BlockDetailsReader(index)),
         ],
-        jobs=[Job(name=CONSOLIDATION_JOB, run=dream_service.run_job)],
+        jobs=[Job(CONSOLIDATION_JOB, dream_service.run_job)],
         guides=(GUIDE,),
-        passages=EntrySearch(database, lambda _: INDEX_NAME),
+        passages=EntrySearch(services.database, lambda _: INDEX_NAME),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import anyio
 import structlog
@@ -19,6 +19,7 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.json_text import JsonObject
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Permission, Scope
@@ -102,8 +103,8 @@ class MemoryExtraction:
 
     @memory_tool(
         "memories_add",
-        title="Add memories",
-        needs=Permission.WRITE,
+        "Add memories",
+        Permission.WRITE,
         uses_model=True,
         stores=("messages", "metadata"),
     )
@@ -155,7 +156,7 @@ class MemoryExtraction:
         scope: Scope,
         user: str,
         messages: Sequence[MemoryMessage],
-        metadata: dict[str, Any],
+        metadata: JsonObject,
     ) -> AddedMemories:
         now, user_index = self.clock.now(), index_for(user)
         user_messages = [
@@ -200,7 +201,7 @@ class MemoryExtraction:
         scope: Scope,
         user: str,
         messages: Sequence[MemoryMessage],
-        metadata: dict[str, Any],
+        metadata: JsonObject,
     ) -> AddedMemories:
         now, user_index = self.clock.now(), index_for(user)
         spoken = [one.content for one in messages if one.role in EXTRACTED_ROLES]
@@ -232,7 +233,7 @@ class MemoryExtraction:
         scope: Scope,
         user: str,
         messages: Sequence[MemoryMessage],
-        metadata: dict[str, Any],
+        metadata: JsonObject,
         deadline: float,
     ) -> AddedMemories:
         new_facts = await self._extract(scope, messages, deadline)
@@ -304,7 +305,7 @@ class MemoryExtraction:
         new_facts: Sequence[str],
         proposals: Sequence[MemoryProposal],
         candidates: dict[str, Memory],
-        metadata: dict[str, Any],
+        metadata: JsonObject,
         *,
         final: bool,
     ) -> AddedMemories | None:

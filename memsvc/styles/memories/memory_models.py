@@ -17,6 +17,7 @@ from pydantic import (
 
 from memsvc.core.errors import invalid
 from memsvc.core.items import read_message
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_identifier
 from memsvc.core.tool_methods import result, tool
 from memsvc.styles.memories.options import MemoriesOptions
@@ -24,7 +25,7 @@ from memsvc.styles.memories.options import MemoriesOptions
 QUERY_CHARS_MAX: Final = 16_384
 TEXT_CHARS_MAX: Final = 1024
 SEARCH_LIMIT_MAX: Final = 1000
-_OBJECT: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True}
+_OBJECT: Final[JsonObject] = {"type": "object", "additionalProperties": True}
 
 
 Event = Literal["ADD", "UPDATE", "DELETE"]
@@ -57,7 +58,7 @@ class MemoryMessage(BaseModel):
         return read_message(value)
 
 
-def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+def checked_metadata(value: JsonObject) -> JsonObject:
     """Return the metadata; INVALID_ARGUMENT where a database could not store it."""
     if not _is_valid_json(value):
         raise invalid("metadata must not contain NUL characters")
@@ -78,7 +79,7 @@ def _is_valid_json(value: Any) -> bool:
             return True
 
 
-def check_size(metadata: dict[str, Any] | None, options: MemoriesOptions) -> None:
+def check_size(metadata: JsonObject | None, options: MemoriesOptions) -> None:
     """Raise INVALID_ARGUMENT for more metadata than may be kept with a memory."""
     if metadata and len(orjson.dumps(metadata)) > options.metadata_bytes_max:
         raise invalid(f"metadata is limited to {options.metadata_bytes_max} bytes")
@@ -128,7 +129,7 @@ MemoryId = Annotated[
     AfterValidator(partial(check_identifier, name="memory_id")),
     "id of the memory",
 ]
-Metadata = Annotated[dict[str, Any], WithJsonSchema(_OBJECT)]
+Metadata = Annotated[JsonObject, WithJsonSchema(_OBJECT)]
 CheckedMetadata = Annotated[Metadata, AfterValidator(checked_metadata)]
 SearchLimit = Annotated[int | None, Field(ge=0, le=SEARCH_LIMIT_MAX)]
 MemoryText = Annotated[

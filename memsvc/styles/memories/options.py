@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options
 
 
 class MemoriesOptions(Options):
@@ -43,12 +43,11 @@ class MemoriesOptions(Options):
         description="maximum number of facts extracted from one conversation; further facts are"
         " ignored",
     )
-    messages_max: int = Field(
-        200, ge=1, description="maximum number of messages in one call; a call with more is refused"
+    messages_max: Count = Field(
+        200, description="maximum number of messages in one call; a call with more is refused"
     )
-    conversation_chars_max: int = Field(
+    conversation_chars_max: Count = Field(
         100_000,
-        ge=1,
         description="maximum number of characters in all messages of one call together; a call with"
         " more is refused",
     )
@@ -58,14 +57,12 @@ class MemoriesOptions(Options):
         description="maximum size of a memory's metadata, in bytes of JSON; a call with larger"
         " metadata is refused",
     )
-    per_user_max: int = Field(
+    per_user_max: Count = Field(
         10_000,
-        ge=1,
         description="maximum number of memories of a user; a call that would exceed it is refused",
     )
-    users_max: int = Field(
+    users_max: Count = Field(
         100_000,
-        ge=1,
         description="maximum number of users with memories in a project; calls that add memories of"
         " further users are refused",
     )

@@ -95,7 +95,7 @@ class ProjectSettings:
             own.get("searchLimit", self.options.search_limit),
         )
 
-    @memory_tool("memories_get_settings", title="Read memory settings", needs=Permission.READ)
+    @memory_tool("memories_get_settings", "Read memory settings", Permission.READ)
     async def effective(self, scope: Scope) -> EffectiveSettings:
         """Read a project's memory settings, such as the search limit."""
         async with self.database.begin_read(scope) as tx:
@@ -103,8 +103,8 @@ class ProjectSettings:
 
     @memory_tool(
         "memories_put_settings",
-        title="Change memory settings",
-        needs=Permission.WRITE,
+        "Change memory settings",
+        Permission.WRITE,
         idempotent=True,
     )
     async def change(
@@ -134,7 +134,7 @@ class ProjectSettings:
             )
         return SettingsChange(True)
 
-    @memory_tool("memories_get_prompt", title="Read the extraction prompt", needs=Permission.READ)
+    @memory_tool("memories_get_prompt", "Read the extraction prompt", Permission.READ)
     async def prompt(self, scope: Scope) -> ExtractionPrompt:
         """Read the prompt with which a model extracts facts from a conversation."""
         async with self.database.begin_read(scope) as tx:
@@ -143,8 +143,8 @@ class ProjectSettings:
 
     @memory_tool(
         "memories_put_prompt",
-        title="Change the extraction prompt",
-        needs=Permission.WRITE,
+        "Change the extraction prompt",
+        Permission.WRITE,
         idempotent=True,
     )
     async def set_prompt(
@@ -170,8 +170,8 @@ class ProjectSettings:
 
     @memory_tool(
         "memories_reset_prompt",
-        title="Reset the extraction prompt",
-        needs=Permission.WRITE,
+        "Reset the extraction prompt",
+        Permission.WRITE,
         idempotent=True,
     )
     async def reset_prompt(self, scope: Scope) -> DefaultPrompt:

@@ -152,7 +152,7 @@ class UserMemories:
     settings: ProjectSettings
     options: MemoriesOptions
 
-    @memory_tool("memories_search", title="Search memories", needs=Permission.READ)
+    @memory_tool("memories_search", "Search memories", Permission.READ)
     async def search(
         self,
         scope: Scope,
@@ -178,7 +178,7 @@ class UserMemories:
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
 
-    @memory_tool("memories_list", title="List memories", needs=Permission.READ)
+    @memory_tool("memories_list", "List memories", Permission.READ)
     async def latest(
         self,
         scope: Scope,
@@ -202,7 +202,7 @@ class UserMemories:
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
 
-    @memory_tool("memories_get", title="Read a memory", needs=Permission.READ)
+    @memory_tool("memories_get", "Read a memory", Permission.READ)
     async def get(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> UserMemory:
         """Read one memory of a user."""
         async with self.database.begin_read(scope) as tx:
@@ -210,8 +210,8 @@ class UserMemories:
 
     @memory_tool(
         "memories_update",
-        title="Change a memory",
-        needs=Permission.WRITE,
+        "Change a memory",
+        Permission.WRITE,
         stores=("memory", "metadata"),
     )
     async def change(
@@ -244,7 +244,7 @@ class UserMemories:
                 await memories.describe(tx, user_index.index_id, memory_id, metadata)
             return _user_memory(await _find(tx, user_index, memory_id), user_id)
 
-    @memory_tool("memories_history", title="Show a memory's history", needs=Permission.READ)
+    @memory_tool("memories_history", "Show a memory's history", Permission.READ)
     async def history(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryHistory:
         """Return a memory's earlier texts, who wrote them, and when it was deleted."""
         async with self.database.begin_read(scope) as tx:
@@ -253,7 +253,7 @@ class UserMemories:
             raise _not_found()
         return MemoryHistory(_steps(history))
 
-    @deletion_tool("memories_delete", title="Delete a memory")
+    @deletion_tool("memories_delete", "Delete a memory")
     async def delete(self, scope: Scope, user_id: UserId, memory_id: MemoryId) -> MemoryDeletion:
         """Delete one memory of a user. The memory's history keeps the text."""
         now, user_index = self.clock.now(), index_for(user_id)
@@ -262,7 +262,7 @@ class UserMemories:
             await self.writer.write(tx, user_index, changes, now)
         return MemoryDeletion(True, "Memory deleted successfully")
 
-    @deletion_tool("memories_delete_all", title="Delete all memories")
+    @deletion_tool("memories_delete_all", "Delete all memories")
     async def delete_all(self, scope: Scope, user_id: UserId) -> MemoryDeletion:
         """Delete all memories of a user, including hidden ones."""
         user_index, total = index_for(user_id), 0

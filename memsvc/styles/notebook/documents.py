@@ -278,7 +278,7 @@ class NotebookDocuments:
 
     @writing_tool(
         "update_document",
-        title="Write a document of the notebook",
+        "Write a document of the notebook",
         idempotent=True,
         stores=("content",),
     )
@@ -304,7 +304,7 @@ class NotebookDocuments:
             await _check_links(tx, content, file)
             return await self._put(tx, document, content, file)
 
-    @writing_tool("edit_document", title="Edit a document of the notebook", stores=("new_text",))
+    @writing_tool("edit_document", "Edit a document of the notebook", stores=("new_text",))
     async def edit(
         self,
         scope: Scope,
@@ -337,7 +337,7 @@ class NotebookDocuments:
 
     @writing_tool(
         "move_document",
-        title="Move or rename a document of the notebook",
+        "Move or rename a document of the notebook",
         stores=("old_parent_content", "new_parent_content"),
     )
     async def move(
@@ -407,7 +407,7 @@ class NotebookDocuments:
             await _check_links(tx, text, files_by_id[one])
         return await self.writer.change(tx, texts, files_by_id)
 
-    @writing_tool("split_document", title="Split a document of the notebook")
+    @writing_tool("split_document", "Split a document of the notebook")
     async def split(
         self,
         scope: Scope,
@@ -428,7 +428,7 @@ class NotebookDocuments:
 
     @writing_tool(
         "restore_document",
-        title="Restore a document of the notebook",
+        "Restore a document of the notebook",
         destructive=True,
         removes=removes_nothing,
     )

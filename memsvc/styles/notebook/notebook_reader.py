@@ -162,8 +162,8 @@ class NotebookReader:
 
     @notebook_tool(
         "read_document",
-        title="Read a document of the notebook",
-        needs=Permission.READ,
+        "Read a document of the notebook",
+        Permission.READ,
         text_member="text",
     )
     async def read(
@@ -194,8 +194,8 @@ class NotebookReader:
 
     @notebook_tool(
         "get_document_tree",
-        title="Show the tree of the notebook",
-        needs=Permission.READ,
+        "Show the tree of the notebook",
+        Permission.READ,
         text_member="text",
     )
     async def tree(self, scope: Scope) -> NotebookTreeText:
@@ -207,7 +207,7 @@ class NotebookReader:
             block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes)
         )
 
-    @notebook_tool("search_documents", title="Search the notebook", needs=Permission.READ)
+    @notebook_tool("search_documents", "Search the notebook", Permission.READ)
     async def search(
         self,
         scope: Scope,
@@ -226,9 +226,7 @@ class NotebookReader:
             ]
         )
 
-    @notebook_tool(
-        "document_history", title="List past versions of a document", needs=Permission.READ
-    )
+    @notebook_tool("document_history", "List past versions of a document", Permission.READ)
     async def history(
         self,
         scope: Scope,

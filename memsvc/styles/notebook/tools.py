@@ -4,19 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Clock, Meter
 from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.store import document_tree
 from memsvc.store.database import Database
-from memsvc.styles.embedding import Embedding
 from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.notebook_reader import NotebookReader
 from memsvc.styles.notebook.notebook_writer import FORGET_JOB, INDEX_NAME, NotebookWriter
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.passage_search import CitationSearch
+from memsvc.styles.services import StyleServices
 
 TREE_TOOL: Final = "get_document_tree"
 
@@ -63,37 +62,26 @@ class Notebook:
     passages: CitationSearch
 
 
-def notebook(
-    database: Database,
-    clock: Clock,
-    meter: Meter,
-    options: NotebookOptions,
-    *,
-    embedding: Embedding | None = None,
-) -> Notebook:
+def notebook(services: StyleServices, options: NotebookOptions) -> Notebook:
     """Return the notebooks' services, for callers that import documents beside the tools."""
-    writer = NotebookWriter(database, clock, options)
-    passages = CitationSearch(database, meter, INDEX_NAME, embedding=embedding)
+    writer = NotebookWriter(services.database, services.clock, options)
+    passages = CitationSearch(
+        services.database, services.meter, INDEX_NAME, embedding=services.embedding
+    )
     reader = NotebookReader(writer, passages)
     return Notebook(reader, NotebookDocuments(writer, reader), writer, passages)
 
 
-def published(
-    database: Database,
-    clock: Clock,
-    meter: Meter,
-    options: NotebookOptions,
-    *,
-    embedding: Embedding | None = None,
-) -> Published:
+def published(services: StyleServices, options: NotebookOptions) -> Published:
     """Return the tools of the notebook, its cleanup job, and its documents as passages."""
-    parts = notebook(database, clock, meter, options, embedding=embedding)
+    database = services.database
+    parts = notebook(services, options)
     return Published(
         tools=[
             *tools_of(parts.reader, {"read_document": document_resource(database)}),
             *tools_of(parts.documents),
         ],
-        jobs=[Job(name=FORGET_JOB, run=parts.writer.forget)],
+        jobs=[Job(FORGET_JOB, parts.writer.forget)],
         passages=parts.passages,
         completions=completions(database),
     )

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
 from memsvc.core.items import Item, ReadItem
+from memsvc.core.json_text import JsonObject
 from memsvc.core.ranking import Candidate, Kind
 from memsvc.core.timestamp import short_time
 from memsvc.core.untrusted import BLOCK_END, BLOCK_FIELDS, BLOCK_START, escaped
@@ -40,13 +41,13 @@ _SUMMARY: Final = 'summary":{'
 Read = TypeVar("Read", bound=ReadItem)
 
 
-def build(chunks: Sequence[Candidate], *, summary: dict[str, Any] | None = None) -> list[Item]:
+def build(chunks: Sequence[Candidate], *, summary: JsonObject | None = None) -> list[Item]:
     """Return the policy message and the data message; empty when nothing was recalled.
 
     `summary` replaces the context of the session that is no longer sent item by item."""
     if not chunks and not summary:
         return []
-    body: dict[str, Any] = {**BLOCK_FIELDS}
+    body: JsonObject = {**BLOCK_FIELDS}
     for kind, member in _MEMBER_BY_KIND.items():
         if of_kind := [chunk for chunk in chunks if chunk.kind == kind]:
             body[member] = [
@@ -60,7 +61,7 @@ def build(chunks: Sequence[Candidate], *, summary: dict[str, Any] | None = None)
     return [policy_message(), _message("user", BLOCK_START + text + BLOCK_END)]
 
 
-def _conversations(chunks: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
+def _conversations(chunks: Sequence[Candidate]) -> Iterator[JsonObject]:
     """Yield the recalled items by session and turn, in the order in which they were said.
 
     Times and speakers are given where they change."""
@@ -88,9 +89,9 @@ def _conversations(chunks: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
         yield head | {"time": short_time(first), "said": result}
 
 
-def _turn(said: Sequence[Candidate], last: datetime, speakers: dict[str, str]) -> dict[str, Any]:
+def _turn(said: Sequence[Candidate], last: datetime, speakers: dict[str, str]) -> JsonObject:
     """Return the items of one turn by their roles, or one by one where there is more to say."""
-    items: list[dict[str, Any]] = []
+    items: list[JsonObject] = []
     time = said[0].said_at
     head = _time(time, last)
     by_role: dict[str, list[str]] = {}
@@ -129,9 +130,7 @@ def _time(time: datetime, last: datetime) -> dict[str, str]:
     return {} if told == before else {"time": minute}
 
 
-def _with_changed_since(
-    facts: Sequence[dict[str, Any]], last: str = ""
-) -> Iterator[dict[str, Any]]:
+def _with_changed_since(facts: Sequence[JsonObject], last: str = "") -> Iterator[JsonObject]:
     """Yield facts with the day since when they hold only where it changes."""
     for fields in facts:
         since = fields.get("since", "")

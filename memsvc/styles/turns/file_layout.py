@@ -10,6 +10,7 @@ import orjson
 from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import SESSIONS_ROOT, encode_segment
 from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
 
@@ -52,8 +53,12 @@ def tier_file(session: str, tier: FactTier, now: datetime) -> str:
             return f"{directory}/{year}/{week:02d}/facts-{year}-W{week:02d}.jsonl"
 
 
-def fact_file(statement: Statement, start: datetime) -> str:
-    """Return the file of the records of a fact that holds since `start`."""
+def fact_file(fact: Fact) -> str:
+    """Return the file of the records of a fact."""
+    return _statement_file(fact.statement, fact.valid_from)
+
+
+def _statement_file(statement: Statement, start: datetime) -> str:
     return tier_file(statement.evidence.session, statement.tier, start)
 
 
@@ -91,10 +96,10 @@ def summary_line(
             "to": timestamp(summary_range.until),
         },
     }
-    return orjson.dumps(record) + b"\n"
+    return json_line(record)
 
 
-def summary_for_prompt(line: bytes | None) -> dict[str, Any] | None:
+def summary_for_prompt(line: bytes | None) -> JsonObject | None:
     """Return a summary event as a prompt shows it; None without one, or when it is empty."""
     if line is None:
         return None
@@ -131,17 +136,24 @@ def event_line(
     `item_id` is the item's existing id, if any; `result` is on the last line of a turn and answers
     a retry of the turn."""
     metadata = item.get("metadata") or {}
-    record: dict[str, Any] = {
-        "id": event,
-        "ts": exact_timestamp(now),
-        "type": "input_item" if direction == "in" else "output_item",
-        "turn_id": turn,
-        "user_id": user,
-        "item_id": item_id or metadata.get("item_id") or item.get("id") or event,
-        "item": item,
-    }
-    if result is not None:
-        record["result"] = result
+    return _event_line(
+        event,
+        "input_item" if direction == "in" else "output_item",
+        now,
+        turn_id=turn,
+        user_id=user,
+        item_id=item_id or metadata.get("item_id") or item.get("id") or event,
+        item=item,
+        **({} if result is None else {"result": result}),
+    )
+
+
+def _event_line(name: str, kind: str, now: datetime, **fields: Any) -> bytes:
+    return json_line({"id": name, "ts": exact_timestamp(now), "type": kind, **fields})
+
+
+def json_line(record: JsonObject) -> bytes:
+    """Return a record as a line of JSON."""
     return orjson.dumps(record) + b"\n"
 
 
@@ -149,47 +161,22 @@ def redacted_line(event: str, digest: int, now: datetime) -> bytes:
     """Return the event line that says of an item that something of it was forgotten.
 
     `digest` is the keyed digest of the whole item, by which it is known when it is sent again."""
-    record = {
-        "id": f"{event}-redacted",
-        "ts": exact_timestamp(now),
-        "type": "item_redacted",
-        "of": event,
-        "digest": digest,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _event_line(f"{event}-redacted", "item_redacted", now, of=event, digest=digest)
 
 
 def restored_item_line(event: str, now: datetime) -> bytes:
     """Return the event line that says of an item that all of it is remembered again."""
-    record = {
-        "id": f"{event}-restored",
-        "ts": exact_timestamp(now),
-        "type": "item_restored",
-        "of": event,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _event_line(f"{event}-restored", "item_restored", now, of=event)
 
 
 def restored_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a forgotten turn as remembered from there on."""
-    record = {
-        "id": f"{turn}-restored",
-        "ts": exact_timestamp(now),
-        "type": "turn_restored",
-        "turn_id": turn,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _event_line(f"{turn}-restored", "turn_restored", now, turn_id=turn)
 
 
 def forgotten_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a turn as forgotten from there on."""
-    record = {
-        "id": f"{turn}-forgotten",
-        "ts": exact_timestamp(now),
-        "type": "turn_forgotten",
-        "turn_id": turn,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _event_line(f"{turn}-forgotten", "turn_forgotten", now, turn_id=turn)
 
 
 def fact_lines(
@@ -206,15 +193,15 @@ def fact_lines(
     said_at = {new_fact.statement.record: new_fact.said_at or now for new_fact in new_facts}
     for fact, record in merge.replaced:
         end = max(said_at.get(record, now), fact.valid_from)
-        lines[fact_file(fact.statement, fact.valid_from)] += superseded_line(fact, record, end)
+        lines[fact_file(fact)] += superseded_line(fact, record, end)
     for fact in merge.deleted:
-        path = fact_file(fact.statement, fact.valid_from)
+        path = fact_file(fact)
         lines[path] += deleted_line(fact, now, forgotten=forgotten)
     for fact, doubt in merge.questioned:
-        lines[fact_file(fact.statement, fact.valid_from)] += questioned_line(fact, doubt, now)
+        lines[fact_file(fact)] += questioned_line(fact, doubt, now)
     for new_fact in new_facts:
         statement, start = new_fact.statement, said_at[new_fact.statement.record]
-        path = fact_file(statement, start)
+        path = _statement_file(statement, start)
         lines[path] += fact_line(statement, start, new_fact.expires_at)
         if (newer := new_fact.newer) is not None:
             past = Fact(
@@ -252,7 +239,7 @@ def questioned_line(fact: Fact, doubt: Doubt | None, now: datetime) -> bytes:
         "of": statement.record,
         "doubt": doubt_fields_of(doubt),
     }
-    return orjson.dumps(record) + b"\n"
+    return json_line(record)
 
 
 def reread_line(fact: Fact, now: datetime) -> bytes:
@@ -286,7 +273,7 @@ def restored_line(fact: Fact, now: datetime) -> bytes:
         "superseded_by": fact.superseded_by,
         "valid_to": exact_timestamp(fact.valid_to) if fact.valid_to else None,
     }
-    return orjson.dumps(record) + b"\n"
+    return json_line(record)
 
 
 def _fact_record(
@@ -300,7 +287,7 @@ def _fact_record(
     deleted_at: datetime | None = None,
     forgotten: bool = False,
 ) -> bytes:
-    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {
+    record: JsonObject = fact_fields(statement, state, expires_at) | {
         "ts": exact_timestamp(now),
         "type": kind,
     }
@@ -314,12 +301,12 @@ def _fact_record(
         record["deleted_at"] = timestamp(deleted_at)
     if forgotten:
         record["forgotten"] = True
-    return orjson.dumps(record) + b"\n"
+    return json_line(record)
 
 
-def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> dict[str, Any]:
+def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> JsonObject:
     """Return the members that every record of a fact has."""
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         "id": statement.record,
         "fact_id": statement.fact_id,
         "key": statement.key,

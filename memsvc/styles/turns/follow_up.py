@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
@@ -20,20 +21,18 @@ Step = Callable[[Scope, str], Awaitable[None]]
 """Advances a session by one step; run again, it finds its own result and does nothing."""
 
 
+@frozen
 class FollowUp:
     """Queue of the jobs that follow a turn; `steps` run one after the other for a session."""
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        clock: Clock,
-        *,
-        after_each_turn: Sequence[str] = (),
-    ) -> None:
-        self._steps = steps
-        self._clock = clock
-        self._after_each_turn = after_each_turn
-        self.jobs = (Job(name=FOLLOW_UP_JOB, run=self.run),)
+    steps: Sequence[Step]
+    clock: Clock
+    after_each_turn: Sequence[str] = ()
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Return the job that runs the steps."""
+        return [Job(FOLLOW_UP_JOB, self.run)]
 
     async def queue(
         self,
@@ -46,14 +45,14 @@ class FollowUp:
         """Queue the jobs after a turn, as the last statements of its transaction.
 
         The turn's `items` begin with the entry `first` of its session."""
-        now = self._clock.now()
+        now = self.clock.now()
         await queue_embedding(tx, now)
-        if self._steps and first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL:
+        if self.steps and first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL:
             await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now, delay_s=SETTLE_S)
-        for name in self._after_each_turn:
+        for name in self.after_each_turn:
             await jobs.enqueue(tx, name, session, now=now, delay_s=SETTLE_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
         """Job: run every step for a session."""
-        for step in self._steps:
+        for step in self.steps:
             await step(scope, subject)

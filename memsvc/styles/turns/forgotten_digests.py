@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from memsvc.core.ports import Clock
@@ -16,19 +17,19 @@ KeyDigest = Callable[[int], int]
 """Makes a keyed digest of the digest of an item."""
 
 
+@dataclass(slots=True)
 class ForgottenDigests:
     """Keyed digests, by a secret that the servers of a database share."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-        self._secret: bytes | None = None
+    database: Database
+    clock: Clock
+    _secret: bytes | None = None
 
     async def key(self, scope: Scope) -> KeyDigest:
         """Return what makes the keyed digests of a project. Opens a connection the first time."""
         if self._secret is None:
             self._secret = await server_secrets.get_or_create(
-                self._database, KEY_NAME, self._clock.now()
+                self.database, KEY_NAME, self.clock.now()
             )
         key = hashlib.blake2b(
             scope.tenant + scope.project.encode(), key=self._secret, digest_size=32

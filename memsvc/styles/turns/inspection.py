@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Final
@@ -15,7 +14,7 @@ from memsvc.core.call_context import step_done
 from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
-from memsvc.core.frozen import frozen
+from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
@@ -59,7 +58,7 @@ TURN_ITEMS_MAX: Final = 4000
 """Items of a searched turn; it has no more, unless options.items_max was raised."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_keyword
 class TraceNote:
     """A prepared prompt, before it becomes a trace."""
 
@@ -90,7 +89,7 @@ class RecallTraces:
             dropped=lambda count: meter.add("memsvc_traces_dropped_total", count),
             keep_after_purge=False,
         )
-        self.job = Job(name=PURGE_JOB, run=self._purge, interval_s=PURGE_INTERVAL_S)
+        self.job = Job(PURGE_JOB, self._purge, interval_s=PURGE_INTERVAL_S)
 
     def note(
         self, scope: Scope, *, session: str, turn: str, user: str, prepared: PreparedPrompt
@@ -265,7 +264,7 @@ class InspectionTools:
     database: Database
     traces: RecallTraces
 
-    @inspection_tool("memory_list_sessions", title="List sessions")
+    @inspection_tool("memory_list_sessions", "List sessions")
     async def list_sessions(
         self,
         scope: Scope,
@@ -295,7 +294,7 @@ class InspectionTools:
             else None,
         )
 
-    @inspection_tool("memory_list_turns", title="List turns")
+    @inspection_tool("memory_list_turns", "List turns")
     async def list_turns(
         self,
         scope: Scope,
@@ -345,7 +344,7 @@ class InspectionTools:
             next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
         )
 
-    @inspection_tool("memory_list_recalls", title="List recalls")
+    @inspection_tool("memory_list_recalls", "List recalls")
     async def list_recalls(
         self,
         scope: Scope,

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from memsvc.core.facts import PROFILE_CLASSES, ProfileClass
-from memsvc.core.options import AbsoluteUrl, Options
+from memsvc.core.options import AbsoluteUrl, Amount, Count, Options
 from memsvc.store.batch_writer import BatchWriterOptions
 
 HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
@@ -35,8 +35,8 @@ class HeuristicOptions(Options):
         description="API key of base_url; empty: the environment variable OPENAI_API_KEY or"
         " ANTHROPIC_API_KEY, if set",
     )
-    timeout_ms: int = Field(
-        12_000, ge=1, description="time limit for one answer of the model, in milliseconds"
+    timeout_ms: Count = Field(
+        12_000, description="time limit for one answer of the model, in milliseconds"
     )
     max_output_tokens: int = Field(
         800, ge=100, description="maximum number of tokens in one answer of the model"
@@ -109,9 +109,8 @@ class TurnOptions(Options):
         description="maximum number of tokens of the memory block, the recalled text that is"
         " inserted into a prompt",
     )
-    profile_tok_max: int = Field(
+    profile_tok_max: Amount = Field(
         150,
-        ge=0,
         description="maximum number of tokens of the user's profile in the recalled text that is"
         " inserted into a prompt; 0: no profile",
     )
@@ -140,8 +139,8 @@ class TurnOptions(Options):
         description="default maximum number of tokens in the input_items that memory_before_turn"
         " returns",
     )
-    media_tok: int = Field(
-        1024, ge=0, description="number of tokens counted for an image, file or audio item"
+    media_tok: Amount = Field(
+        1024, description="number of tokens counted for an image, file or audio item"
     )
     compact_threshold: float = Field(
         0.8,
@@ -159,14 +158,13 @@ class TurnOptions(Options):
         description="number of days for which a fact of tier L2 (such as a task for this week) is"
         " kept",
     )
-    compaction_min_age_hours: int = Field(
+    compaction_min_age_hours: Count = Field(
         24,
-        ge=1,
         description="age, in hours, at which files of events (messages and tool calls) are"
         " archived; large files are archived earlier",
     )
-    summary_refresh_interval_minutes: int = Field(
-        60, ge=1, description="minimum interval between updates of directory summaries, in minutes"
+    summary_refresh_interval_minutes: Count = Field(
+        60, description="minimum interval between updates of directory summaries, in minutes"
     )
     forget_grace_hours: int = Field(
         24,
@@ -182,14 +180,12 @@ class TurnOptions(Options):
         " summarised, old events are archived and expired facts are deleted; 0:"
         " sessions are only maintained on request",
     )
-    max_processed_turns: int = Field(
+    max_processed_turns: Count = Field(
         1024,
-        ge=1,
         description="maximum number of turn ids listed in the file meta/state.json of a session",
     )
-    session_lock_timeout_ms: int = Field(
+    session_lock_timeout_ms: Count = Field(
         5000,
-        ge=1,
         description="how long a call waits, in milliseconds, while another call is writing to the"
         " same session; after this time, the waiting call fails with RESOURCE_BUSY",
     )
@@ -212,15 +208,13 @@ class TurnOptions(Options):
         description="secret that signs operation tokens, at least 32 characters; empty: the server"
         " generates a secret and stores it in the database",
     )
-    items_max: int = Field(
+    items_max: Count = Field(
         2000,
-        ge=1,
         description="maximum number of items in one argument, such as input_items; a call with more"
         " items is refused",
     )
-    text_chars_max: int = Field(
+    text_chars_max: Count = Field(
         262_144,
-        ge=1,
         description="maximum number of characters of an item that are indexed; the rest is stored,"
         " but cannot be searched",
     )

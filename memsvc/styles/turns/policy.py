@@ -1,7 +1,7 @@
 """Policy of a session, meta/policy.json, which overrides the options."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,6 +15,8 @@ from memsvc.core.facts import (
     ProfileClass,
     Statement,
 )
+from memsvc.core.json_text import JsonObject
+from memsvc.core.options import Count
 from memsvc.core.time_references import plan_end
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
@@ -50,8 +52,8 @@ class CompactionPolicy(BaseModel):
     model_config = _CONFIG
 
     enabled: bool = True
-    max_hot_shard_bytes: int = Field(8_388_608, ge=1)
-    min_shard_age_hours: int = Field(24, ge=1)
+    max_hot_shard_bytes: Count = 8_388_608
+    min_shard_age_hours: Count = 24
     compression: Literal["zstd"] = "zstd"
 
 
@@ -63,7 +65,7 @@ class SummaryPolicy(BaseModel):
     abstract_words_min: Literal[100] = 100
     abstract_words_max: Literal[200] = 200
     overview_words_max: Literal[2000] = 2000
-    refresh_interval_minutes: int = Field(60, ge=1)
+    refresh_interval_minutes: Count = 60
 
 
 class ProfilePolicy(BaseModel):
@@ -126,13 +128,13 @@ def default_policy(options: TurnOptions) -> SessionPolicy:
     )
 
 
-def policy_of(stored: dict[str, Any] | None, options: TurnOptions) -> SessionPolicy:
+def policy_of(stored: JsonObject | None, options: TurnOptions) -> SessionPolicy:
     """Return the effective policy of a session: its stored policy over the options."""
     default = default_policy(options)
     return SessionPolicy.model_validate(_merge(default.model_dump(), stored)) if stored else default
 
 
-def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
+def policy_overrides(content: bytes, options: TurnOptions) -> JsonObject:
     """Return the settings of a written policy that differ from the options.
 
     Only these are stored, so that later changes of the options apply to the session too.
@@ -153,7 +155,7 @@ def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     return _difference(policy.model_dump(), default)
 
 
-def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+def _merge(default: JsonObject, overrides: JsonObject) -> JsonObject:
     merged = dict(default)
     for name, value in overrides.items():
         nested = merged.get(name)
@@ -163,8 +165,8 @@ def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
-    overrides: dict[str, Any] = {}
+def _difference(values: JsonObject, default: JsonObject) -> JsonObject:
+    overrides: JsonObject = {}
     for name, value in values.items():
         if isinstance(value, dict):
             if inner := _difference(value, default[name]):

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
+from memsvc.core.json_text import JsonObject
 from memsvc.store.context import StoredItem
 from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
@@ -33,10 +34,10 @@ class PreparedPrompt:
     insight_ids: list[str]
     recalled: RankedRecall
     chunks_used: int
-    limits: dict[str, Any]
+    limits: JsonObject
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> JsonObject:
         """Return why each candidate is in the input or not, and what limits left out."""
         return self.recalled.details(self.chunks_used) | {"limits": self.limits}
 
@@ -68,7 +69,7 @@ class PromptParts:
     recent: RecentContext
     current: list[TurnItem]
     current_cost: int
-    summary: dict[str, Any] | None = None
+    summary: JsonObject | None = None
     summary_cost: int = 0
 
 
@@ -96,7 +97,7 @@ class PromptBuilder:
     def _without_summary(self) -> int:
         return self._first_cost(block.build([], summary={"id": ""}), self._costs.text)
 
-    def summary_cost(self, summary: dict[str, Any] | None) -> int:
+    def summary_cost(self, summary: JsonObject | None) -> int:
         """Return the cost of a memory block that holds only a summary of older context."""
         if not summary:
             return 0
@@ -117,7 +118,7 @@ class PromptBuilder:
     def _best_block(
         self,
         recalled: RankedRecall,
-        summary: dict[str, Any] | None,
+        summary: JsonObject | None,
         summary_cost: int,
         tokens_max: int,
     ) -> "_PromptBlock":

@@ -38,8 +38,8 @@ class SessionPlacement:
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs that move items: those of a session, and of all that are misplaced."""
         return (
-            Job(name=PLACE_JOB, run=self.place),
-            Job(name=PLACE_ALL_JOB, run=self.queue_misplaced),
+            Job(PLACE_JOB, self.place),
+            Job(PLACE_ALL_JOB, self.queue_misplaced),
         )
 
     async def index_of_items(

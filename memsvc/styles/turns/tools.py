@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from memsvc.core.package_texts import package_text
-from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
+from memsvc.core.ports import PassageSearch
 from memsvc.core.resources import Completion, Guide, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import PolicyOptions
@@ -12,8 +12,7 @@ from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.store import sessions
 from memsvc.store.database import Database
-from memsvc.styles.embedding import Embedding
-from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.services import StyleServices
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
@@ -121,28 +120,20 @@ def guide() -> Guide:
     )
 
 
-def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
-    database: Database,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
+def published(
+    services: StyleServices,
     options: TurnOptions,
     *,
-    embedding: Embedding | None = None,
-    llm: Llm | None = None,
     passages: Mapping[str, PassageSearch] | None = None,
-    budget: ModelBudget | None = None,
     policy: PolicyOptions,
 ) -> Published:
     """Return the memory tools, and the jobs that follow turns.
 
-    `llm` is the model that reads turns, if any; `passages` search files, boards and documents, by
-    source."""
+    The model reads turns; `passages` search files, boards and documents, by source."""
+    database, clock, embedding = services.database, services.clock, services.embedding
+    tokens, meter = services.tokens, services.meter
     costs = Costs(tokens, options)
-    budget = budget or ModelBudget(database, clock, 0)
-    model_jobs = []
-    if llm is not None:
-        model_jobs = _model_jobs(database, clock, tokens, meter, options, llm, budget=budget)
+    model_jobs = _model_jobs(services, options, costs)
     job_names = {
         name: [job.name for job in model_jobs if job.name == name]
         for name in (EXTRACT_JOB, SUMMARISE_JOB)
@@ -150,11 +141,13 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
     follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=job_names[EXTRACT_JOB])
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
-    ports = (database, clock, tokens, meter)
     placement = SessionPlacement(database, clock, options)
     traces = RecallTraces(database, clock, meter, options.trace)
     memory = TurnMemory(
-        *ports,
+        database,
+        clock,
+        tokens,
+        meter,
         options,
         follow_up=follow_up,
         recall=recall,
@@ -193,23 +186,16 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     )
 
 
-def _model_jobs(
-    database: Database,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    options: TurnOptions,
-    llm: Llm,
-    *,
-    budget: ModelBudget,
-) -> list[Job]:
-    """Return the jobs that call a model, which share the daily budget of a tenant."""
-    allowance = ModelCallBudget(budget, clock, meter, options.heuristic.calls_a_day)
-    costs = Costs(tokens, options)
+def _model_jobs(services: StyleServices, options: TurnOptions, costs: Costs) -> list[Job]:
+    """Return the jobs that call the model, if any, which share the daily budget of a tenant."""
+    database, clock, meter, llm = services.database, services.clock, services.meter, services.llm
+    if llm is None:
+        return []
+    allowance = ModelCallBudget(services.budget, clock, meter, options.heuristic.calls_a_day)
     model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
     if options.heuristic.enabled:
         fact_extraction = ModelExtraction(
-            database, llm, clock, tokens, meter, options, allowance=allowance
+            database, llm, clock, services.tokens, meter, options, allowance=allowance
         )
         model_jobs.append(fact_extraction.job)
     return model_jobs

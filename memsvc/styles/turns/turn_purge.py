@@ -212,7 +212,7 @@ def _user_facts(name: str, session: str, clock: Clock) -> PurgeStep:
         gone = await ownership.facts_from_session(tx, number, session, limit=STEP)
         lines = 0
         for fact in gone:
-            path, record = fact_file(fact.statement, fact.valid_from), fact.statement.record
+            path, record = fact_file(fact), fact.statement.record
             lines += await _drop_lines(tx, path, {record}, now=clock.now())
         if gone:
             await ownership.drop_facts(tx, number, gone)

@@ -165,8 +165,8 @@ class OperationTools:
 
     @turn_tool(
         "memory_run_turn",
-        title="Begin a turn",
-        needs=Permission.READ,
+        "Begin a turn",
+        Permission.READ,
         counter="mcp_memory_before_turn_total",
     )
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
@@ -187,8 +187,8 @@ class OperationTools:
 
     @turn_tool(
         "memory_commit_turn",
-        title="Complete a turn",
-        needs=Permission.WRITE,
+        "Complete a turn",
+        Permission.WRITE,
         idempotent=True,
         counter="mcp_memory_after_turn_total",
         duration_ms="mcp_memory_after_turn_duration_ms",

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Options
+from memsvc.core.options import Count, Options
 
 
 class WhiteboardOptions(Options):
@@ -64,26 +64,22 @@ class WhiteboardOptions(Options):
         description="number of past versions that are kept of each whiteboard; older ones are"
         " deleted",
     )
-    entries_max: int = Field(
+    entries_max: Count = Field(
         500,
-        ge=1,
         description="maximum number of entries (messages or events) in one call; a call with more"
         " is refused",
     )
-    content_chars_max: int = Field(
+    content_chars_max: Count = Field(
         100_000,
-        ge=1,
         description="maximum number of characters in one entry (a message or event); a call with a"
         " longer one is refused",
     )
-    call_chars_max: int = Field(
+    call_chars_max: Count = Field(
         400_000,
-        ge=1,
         description="maximum number of characters in all entries (messages or events) of one call"
         " together; a call with more is refused",
     )
-    boards_max: int = Field(
+    boards_max: Count = Field(
         100_000,
-        ge=1,
         description="maximum number of whiteboards in a project; further ones are refused",
     )

@@ -21,7 +21,7 @@ from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
 from memsvc.core.items import read_message
 from memsvc.core.paths import PATH_BYTES_MAX, check_identifier, encode_segment
-from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.ports import TokenCounter
 from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, ResourceListing
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
@@ -30,9 +30,8 @@ from memsvc.core.tools import SILENT, ProgressCallback, Published, Version, remo
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.store.ownership import OwnerData
-from memsvc.styles.embedding import Embedding
-from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.passage_search import CitationSearch
+from memsvc.styles.services import StyleServices
 from memsvc.styles.whiteboard.board_writers import BoardWriter, ModelBoardWriter, RuleBoardWriter
 from memsvc.styles.whiteboard.boards import (
     INDEX_NAME,
@@ -175,8 +174,8 @@ class BoardTools:
 
     @board_tool(
         "context_update",
-        title="Update a whiteboard",
-        needs=Permission.WRITE,
+        "Update a whiteboard",
+        Permission.WRITE,
         text_member="result",
         uses_model=True,
         stores=("entries",),
@@ -201,7 +200,7 @@ class BoardTools:
             await self.updates.update(scope, BoardId(user_id, conversation_id), new_entries)
         return BoardUpdate(True)
 
-    @board_tool("whiteboard_get", title="Read a whiteboard", needs=Permission.READ)
+    @board_tool("whiteboard_get", "Read a whiteboard", Permission.READ)
     async def get(
         self,
         scope: Scope,
@@ -226,8 +225,8 @@ class BoardTools:
 
     @board_tool(
         "whiteboard_delete",
-        title="Delete a whiteboard",
-        needs=Permission.WRITE,
+        "Delete a whiteboard",
+        Permission.WRITE,
         over_quota=True,
         idempotent=True,
         destructive=True,
@@ -238,7 +237,7 @@ class BoardTools:
         """Delete a whiteboard and all its versions for good."""
         return BoardDeletion(await self.updates.delete(scope, BoardId(user_id, conversation_id)))
 
-    @board_tool("whiteboard_history", title="List versions of a whiteboard", needs=Permission.READ)
+    @board_tool("whiteboard_history", "List versions of a whiteboard", Permission.READ)
     async def history(
         self,
         scope: Scope,
@@ -257,8 +256,8 @@ class BoardTools:
 
     @board_tool(
         "whiteboard_restore",
-        title="Restore a whiteboard",
-        needs=Permission.WRITE,
+        "Restore a whiteboard",
+        Permission.WRITE,
         logs=("user_id", "conversation_id", "version"),
         idempotent=True,
         destructive=True,
@@ -275,9 +274,7 @@ class BoardTools:
         board = await self.updates.restore(scope, BoardId(user_id, conversation_id), version)
         return RestoredBoard(board.version, known(board.updated_at))
 
-    @board_tool(
-        "whiteboard_list", title="List whiteboards", needs=Permission.READ, logs=("user_id",)
-    )
+    @board_tool("whiteboard_list", "List whiteboards", Permission.READ, logs=("user_id",))
     async def listing(
         self,
         scope: Scope,
@@ -427,25 +424,15 @@ PROMPT: Final = Prompt(
 )
 
 
-def published(
-    database: Database,
-    clock: Clock,
-    tokens: TokenCounter,
-    meter: Meter,
-    options: WhiteboardOptions,
-    *,
-    llm: Llm | None = None,
-    budget: ModelBudget | None = None,
-    embedding: Embedding | None = None,
-) -> Published:
+def published(services: StyleServices, options: WhiteboardOptions) -> Published:
     """Return the whiteboard tools, their resource and prompt.
 
-    `llm` is the model that writes the boards; without one, rules do. Texts of boards are found as
-    passages.
+    The model writes the boards; without one, rules do. Texts of boards are found as passages.
     """
+    database, tokens, llm = services.database, services.tokens, services.llm
     boards = Boards(
         database,
-        clock,
+        services.clock,
         RESOURCE,
         history_kept=options.history_kept,
         boards_max=options.boards_max,
@@ -453,7 +440,7 @@ def published(
     rules = RuleBoardWriter(tokens, options.tokens_max)
     writer: BoardWriter = rules
     if llm is not None:
-        writer = ModelBoardWriter(llm, meter, budget or ModelBudget(database, clock, 0), rules)
+        writer = ModelBoardWriter(llm, services.meter, services.budget, rules)
     updates = BoardUpdates(boards, writer, tokens, options)
     return Published(
         tools=tools_of(
@@ -463,7 +450,11 @@ def published(
         ),
         jobs=[],
         passages=CitationSearch(
-            database, meter, INDEX_NAME, embedding=embedding, directory_of=directory_of
+            database,
+            services.meter,
+            INDEX_NAME,
+            embedding=services.embedding,
+            directory_of=directory_of,
         ),
         prompts=(PROMPT,),
         completions=completions(database),

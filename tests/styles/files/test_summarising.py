@@ -4,6 +4,7 @@ adds no summaries."""
 import asyncio
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from string import Formatter
@@ -45,6 +46,7 @@ from memsvc.styles.files.file_summaries import (
     wrap_document,
 )
 from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.services import StyleServices
 from tests.door import Door
 from tests.endpoints import Fault, provider
 from tests.fakes import FakeClock, RecordingMeter
@@ -92,12 +94,18 @@ def model() -> FakeLlm:
 
 
 @pytest.fixture
-def opened(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope) -> Opened:
+def opened(
+    style_services: StyleServices,
+    database: Database,
+    clock: FakeClock,
+    meter: RecordingMeter,
+    scope: Scope,
+) -> Opened:
     """The file tools with a model, or None, and with options other than the defaults."""
 
     def make(llm: Llm | None, **summaries: Any) -> FileDoor:
         options = FilesOptions(summaries=summaries)
-        made = file_tools.published(database, clock, meter, options, [], llm=llm)
+        made = file_tools.published(replace(style_services, llm=llm), options, [])
         dispatch = Dispatch(
             Catalogue(made.tools), call_log(database, meter, clock, AuditOptions()), meter, clock
         )

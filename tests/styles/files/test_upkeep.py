@@ -10,7 +10,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import Job
@@ -19,6 +18,7 @@ from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store import file_gc
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files import file_maintenance
+from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
@@ -44,7 +44,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_job_looks_after_every_project_four_times_a_day(past: Past) -> None:
-    assert past.upkeep.jobs == [Job(name="files.purge", run=past.upkeep.run, interval_s=6 * 3600)]
+    assert past.upkeep.jobs == [Job("files.purge", past.upkeep.run, interval_s=6 * 3600)]
 
 
 async def test_the_newest_three_versions_stay_however_old(past: Past, clock: FakeClock) -> None:
@@ -442,15 +442,14 @@ async def test_appends_and_rewrites_beside_a_purge_lose_nothing(
 
 async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
     past: Past,
+    style_services: StyleServices,
     database: Database,
     clock: FakeClock,
-    tokens: O200kCounter,
     meter: RecordingMeter,
     scope: Scope,
     admin: asyncpg.Connection,
 ) -> None:
-    ports = (database, clock, tokens, meter, TurnOptions())
-    tools = turn_tools.published(*ports, policy=PolicyOptions()).tools
+    tools = turn_tools.published(style_services, TurnOptions(), policy=PolicyOptions()).tools
     door = Door(
         Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock),
         Caller(scope.tenant, "test"),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.scope import Scope
-from memsvc.store.database import Database
 from memsvc.styles.notebook.links import (
     document_at,
     document_id,
@@ -18,7 +17,7 @@ from memsvc.styles.notebook.links import (
 from memsvc.styles.notebook.notebook_reader import block_style, scalar
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.tools import notebook as parts
-from tests.fakes import FakeClock, RecordingMeter
+from memsvc.styles.services import StyleServices
 from tests.styles.notebook.conftest import NotebookDoor
 
 HOSTILE = [
@@ -152,13 +151,9 @@ async def test_long_text_in_brackets_that_is_no_link_is_text(
 
 @pytest.mark.anyio
 async def test_text_that_was_imported_with_too_long_a_link_can_be_edited(
-    notebook: NotebookDoor,
-    database: Database,
-    clock: FakeClock,
-    meter: RecordingMeter,
-    scope: Scope,
+    notebook: NotebookDoor, style_services: StyleServices, scope: Scope
 ) -> None:
-    documents = parts(database, clock, meter, NotebookOptions()).documents
+    documents = parts(style_services, NotebookOptions()).documents
     await documents.import_documents(scope, {"root": f"[[{'x' * 200}]] and more"})
     await notebook("edit_document", old_text="more", new_text="[[a]]")
     assert await notebook.tree() == "root:\n- a\n"

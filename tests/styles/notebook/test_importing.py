@@ -10,20 +10,16 @@ from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.tools import notebook as parts
-from tests.fakes import FakeClock, RecordingMeter
+from memsvc.styles.services import StyleServices
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def documents(database: Database, clock: FakeClock, meter: RecordingMeter) -> NotebookDocuments:
-    return parts(
-        database,
-        clock,
-        meter,
-        NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99),
-    ).documents
+def documents(style_services: StyleServices) -> NotebookDocuments:
+    options = NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99)
+    return parts(style_services, options).documents
 
 
 async def test_documents_that_the_root_leads_to_are_imported_and_others_reported(

@@ -9,12 +9,13 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.store import style_files
-from memsvc.store.database import Database, Tx
+from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.styles.notebook.notebook_writer import DOCUMENTS_PER_STEP
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.tools import notebook as parts
-from tests.fakes import FakeClock, RecordingMeter
+from memsvc.styles.services import StyleServices
+from tests.fakes import RecordingMeter
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -24,9 +25,7 @@ pytestmark = pytest.mark.anyio
 async def large(
     request: pytest.FixtureRequest,
     notebook: NotebookDoor,
-    database: Database,
-    clock: FakeClock,
-    meter: RecordingMeter,
+    style_services: StyleServices,
     scope: Scope,
 ) -> NotebookDoor:
     """A root over 99 topics, or as many as a test wants, each of them over 100 documents."""
@@ -37,7 +36,7 @@ async def large(
         texts[f"topic{topic}"] = f"# Topic {topic}\n" + "".join(
             f"- [[{topic}.{number}]]\n" for number in range(100)
         )
-    documents = parts(database, clock, meter, NotebookOptions()).documents
+    documents = parts(style_services, NotebookOptions()).documents
     imported = await documents.import_documents(scope, texts)
     assert len(imported.documents) + len(imported.created) == 1 + request.param * 101
     return notebook

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.scope import Caller, Scope
@@ -17,6 +16,7 @@ from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.passage_search import CitationSearch
+from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
@@ -33,19 +33,17 @@ Quoting = Callable[..., Door]
 
 @pytest.fixture
 def quoting(
-    database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope
+    style_services: StyleServices,
+    database: Database,
+    clock: FakeClock,
+    meter: RecordingMeter,
+    scope: Scope,
 ) -> Quoting:
     """Turn memory that quotes these sources, with turn options of its own."""
 
     def make(passages: dict[str, PassageSearch] | None = None, **options: Any) -> Door:
         parts = turn_tools.published(
-            database,
-            clock,
-            tokens,
-            meter,
-            TurnOptions(**options),
-            passages=passages,
-            policy=PolicyOptions(),
+            style_services, TurnOptions(**options), passages=passages, policy=PolicyOptions()
         )
         dispatch = Dispatch(
             Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock

@@ -105,13 +105,13 @@ def _indexes_and_locks(owner: FactOwner) -> tuple[dict[int, TurnIndex], list[Loc
     return indexes, [session_lock(owner.session), *map(index_lock, names)]
 
 
+@frozen
 class FactCorrection:
     """Replaces facts by what a person says of them."""
 
-    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
-        self._database = database
-        self._clock = clock
-        self._options = options
+    database: Database
+    clock: Clock
+    options: TurnOptions
 
     async def correct(
         self, scope: Scope, owner: FactOwner, record_id: str, correction: Correction
@@ -122,9 +122,9 @@ class FactCorrection:
         forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
         session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
         indexes, locks = _indexes_and_locks(owner)
-        now = self._clock.now()
-        async with self._database.begin(
-            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+        now = self.clock.now()
+        async with self.database.begin(
+            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
         ) as tx:
             old = await _find(tx, list(indexes), owner.session, record_id)
             policy = await self._policy(tx, owner.session, old.statement.evidence.session)
@@ -166,12 +166,12 @@ class FactCorrection:
         that was wrong is in doubt until it helps. NOT_FOUND for what is not there or was forgotten;
         RESOURCE_BUSY when the session's writer takes too long."""
         indexes, locks = _indexes_and_locks(owner)
-        async with self._database.begin(
-            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+        async with self.database.begin(
+            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
         ) as tx:
             if turn:
                 index_id = turn_index.turns(owner.session).number
-                limit = self._options.items_max * 3
+                limit = self.options.items_max * 3
                 found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
                 entries = [item.entry for item in found.get(turn, ())]
                 if not entries:
@@ -187,7 +187,7 @@ class FactCorrection:
 
     async def _set_doubt(self, tx: Tx, fact_index: TurnIndex, fact: Fact, *, helped: bool) -> None:
         """Put an active fact in doubt, or out of a doubt that is such feedback."""
-        now, known = self._clock.now(), fact.doubt
+        now, known = self.clock.now(), fact.doubt
         doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
         changes = known is not None and known.text == WRONG if helped else known is None
         if fact.state is FactState.ACTIVE and changes:
@@ -198,7 +198,7 @@ class FactCorrection:
         """Return the policy of the last session; CONFLICT where one of them forbids storage."""
         found = await sessions.find_all(tx, session_names)
         policies = [
-            policy_of(found[session].policy if session in found else None, self._options)
+            policy_of(found[session].policy if session in found else None, self.options)
             for session in session_names
         ]
         if not all(policy.store for policy in policies):

@@ -149,8 +149,8 @@ class FactRemoval:
         self._embedding = embedding
         self._digests = ForgottenDigests(database, clock)
         self.jobs = (
-            Job(name=WIPE_JOB, run=self.wipe),
-            Job(name=EARLIER_JOB, run=self.forget_earlier, interval_s=EARLIER_INTERVAL_S),
+            Job(WIPE_JOB, self.wipe),
+            Job(EARLIER_JOB, self.forget_earlier, interval_s=EARLIER_INTERVAL_S),
         )
         self._costs = costs
         self._database = database

@@ -214,7 +214,7 @@ class FactTools:
     clock: Clock
     passages: Mapping[str, PassageSearch]
 
-    @fact_tool("memory_list_facts", title="List facts", needs=Permission.READ, for_hosts=True)
+    @fact_tool("memory_list_facts", "List facts", Permission.READ, for_hosts=True)
     async def list_facts(  # noqa: PLR0913 - one for each argument
         self,
         scope: Scope,
@@ -260,8 +260,8 @@ class FactTools:
 
     @fact_tool(
         "memory_correct_fact",
-        title="Correct a fact",
-        needs=Permission.WRITE,
+        "Correct a fact",
+        Permission.WRITE,
         idempotent=True,
         for_agents=True,
         for_hosts=True,
@@ -299,8 +299,8 @@ class FactTools:
 
     @fact_tool(
         "memory_feedback",
-        title="Rate a recalled fact or turn",
-        needs=Permission.WRITE,
+        "Rate a recalled fact or turn",
+        Permission.WRITE,
         idempotent=True,
     )
     async def feedback(
@@ -485,8 +485,8 @@ class UserProfile:
 
     @fact_tool(
         "memory_profile",
-        title="Show a user's profile",
-        needs=Permission.READ,
+        "Show a user's profile",
+        Permission.READ,
         for_agents=True,
         for_hosts=True,
         text_member="text",

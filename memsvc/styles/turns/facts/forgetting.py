@@ -454,7 +454,7 @@ class FileWiper:
 
     async def _change_fact(self, fact: Fact, change: Callable[[bytes], bytes]) -> None:
         """Change the lines about a fact in its file."""
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         undo = self.undo[fact.statement.evidence.session]
         change = _of_record(fact.statement.record, change)
         undo.lines.update(await change_lines(self.tx, path, change))

@@ -157,7 +157,7 @@ async def _write(
     """Store facts with the words that they had, and their entries; `whole` ones were forgotten."""
     lines: dict[str, bytes] = {}
     for fact in whole:
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         lines[path] = lines.get(path, b"") + file_layout.restored_line(fact, now)
     if lines:
         await style_files.append(tx, lines, owner=file_layout.OWNER, now=now)

@@ -346,7 +346,7 @@ async def replace_summary(
         "summary": text,
     }
     record |= {"worded_by": model} if model else {}
-    line = orjson.dumps(record) + b"\n"
+    line = file_layout.json_line(record)
     path = file_layout.summary_events(session, now)
     span = (await append(tx, {path: line}, owner=file_layout.OWNER, now=now))[path]
     was = SummaryPosition(**found.summary)

@@ -24,7 +24,7 @@ from memsvc.store.locks import Lock, index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
-from memsvc.styles.turns.file_layout import OWNER, insights_file, timestamp, turn_of
+from memsvc.styles.turns.file_layout import OWNER, insights_file, json_line, timestamp, turn_of
 from memsvc.styles.turns.turn_index import TurnIndex
 
 Kind = Literal["fact_stability", "fact_evolution", "fact_cooccurrence", "recurring_topic"]
@@ -441,4 +441,4 @@ def _line(one: NewInsight, now: datetime) -> bytes:
 
 def _record(one: NewInsight | Insight, now: datetime, status: str, **more: object) -> bytes:
     record = {"id": one.insight, "ts": timestamp(now), "type": one.kind, "status": status}
-    return orjson.dumps(record | more) + b"\n"
+    return json_line(record | more)

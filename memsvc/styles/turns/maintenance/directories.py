@@ -445,8 +445,8 @@ class DirectoryList:
 
     @turn_tool(
         "memory_list_dir_with_abstract",
-        title="List the directories of a session",
-        needs=Permission.READ,
+        "List the directories of a session",
+        Permission.READ,
         for_agents=True,
     )
     async def directories(

@@ -83,7 +83,7 @@ async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
     """Remove the lines of these facts from their tier files; an empty file is deleted."""
     by_file: dict[str, set[str]] = defaultdict(set)
     for fact in gone:
-        path = fact_file(fact.statement, fact.valid_from)
+        path = fact_file(fact)
         by_file[path].add(fact.statement.record)
     for path, records in sorted(by_file.items()):
         file = await files.find(tx, path, for_update=True)
@@ -148,11 +148,11 @@ class SessionMaintenance:
 
         One queues it where a policy has a time to live, and optionally one for all sessions."""
         result = [
-            Job(name=MAINTAIN_JOB, run=self._maintain),
-            Job(name=EXPIRE_JOB, run=self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
+            Job(MAINTAIN_JOB, self._maintain),
+            Job(EXPIRE_JOB, self.queue_expiry, interval_s=EXPIRE_INTERVAL_S),
         ]
         if hours := self.compaction.options.maintenance_every_hours:
-            result.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, interval_s=hours * 3600))
+            result.append(Job(MAINTAIN_ALL_JOB, self.queue_all, interval_s=hours * 3600))
         return result
 
     @turn_tool(

@@ -18,6 +18,7 @@ import orjson
 from memsvc.core.errors import MemsvcError, invalid_path
 from memsvc.core.frozen import frozen
 from memsvc.core.items import Item, canonical, normalize_item, text_parts
+from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_identifier
 from memsvc.core.timestamp import read_time
 from memsvc.core.tool_methods import result
@@ -69,7 +70,7 @@ class LegacyRecord:
     """One record with its place; only the place may be reported."""
 
     kind: LegacyKind
-    body: dict[str, Any]
+    body: JsonObject
     file: str
     line: int
 
@@ -158,7 +159,7 @@ def _order(name: str) -> tuple[int, str]:
 
 def _read_records(
     name: str, content: bytes, broken: list[InvalidRecord]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, JsonObject]]:
     try:
         content = unpack(name, content)
     except ValueError as error:
@@ -181,7 +182,7 @@ def _read_records(
 
 def _dicts(
     name: str, values: Iterable[tuple[int, Any]], broken: list[InvalidRecord]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, JsonObject]]:
     for at, value in values:
         if isinstance(value, dict):
             yield at, value
@@ -232,7 +233,7 @@ def placeholder_line(turn: str, now: datetime) -> bytes:
     return orjson.dumps({"ts": exact_timestamp(now), "type": "turn_noted", "turn_id": turn}) + b"\n"
 
 
-def empty_result(turn: str) -> dict[str, Any]:
+def empty_result(turn: str) -> JsonObject:
     """Return the result of a turn of which nothing else is known."""
     return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
 
@@ -295,7 +296,7 @@ def turn_name(turn: str) -> str:
         return f"imported-{sha256(turn.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
-def user_name(body: dict[str, Any], member: str) -> str:
+def user_name(body: JsonObject, member: str) -> str:
     """Return the user of a record; "" where there is none or it is not a valid id."""
     user = body.get(member)
     try:

@@ -20,6 +20,7 @@ from memsvc.core.facts import (
     normalized_value,
     slot_of,
 )
+from memsvc.core.json_text import JsonObject
 from memsvc.core.rules import topics
 from memsvc.store import derived, facts, index
 from memsvc.store.database import Tx
@@ -115,7 +116,7 @@ def facts_of(
 
 def _in_order(
     reading: LegacyRecords, order: Mapping[str, int], now: datetime
-) -> Iterator[tuple[datetime, dict[str, Any]]]:
+) -> Iterator[tuple[datetime, JsonObject]]:
     """Yield the records in the order in which they were written.
 
     By time, then by turn, then as the longest log has them."""
@@ -165,7 +166,7 @@ def _indexed(reading: LegacyRecords, records: list[LegacyRecord]) -> list[Legacy
     ]
 
 
-def _replace_fact(history: _FactHistory, body: dict[str, Any], at: datetime) -> None:
+def _replace_fact(history: _FactHistory, body: JsonObject, at: datetime) -> None:
     by, value = _text(body, "superseded_by"), normalized_value(_text(body, "value"))
     old = history.facts.get(_text(body, "of")) or next(
         (
@@ -191,7 +192,7 @@ def _replace_fact(history: _FactHistory, body: dict[str, Any], at: datetime) -> 
         history.current = new
 
 
-def _begin(history: _FactHistory, fact: OldFact, body: dict[str, Any], at: datetime) -> None:
+def _begin(history: _FactHistory, fact: OldFact, body: JsonObject, at: datetime) -> None:
     record = fact.statement.record
     if record in history.facts:
         return
@@ -212,7 +213,7 @@ def _begin(history: _FactHistory, fact: OldFact, body: dict[str, Any], at: datet
         history.current = fact
 
 
-def _fact(body: dict[str, Any], session: str, at: datetime) -> OldFact:
+def _fact(body: JsonObject, session: str, at: datetime) -> OldFact:
     tier, turn = _text(body, "tier"), _text(body, "source_turn_id")
     confidence: Any = body.get("confidence")
     key, value = _text(body, "key"), _text(body, "value")
@@ -346,10 +347,10 @@ async def _write(
         await index.hide(tx, index_id, facts.indexed(past))
     lines = defaultdict[str, bytes](bytes)
     for fact in new_facts:
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         lines[path] += file_layout.fact_line(fact.statement, fact.valid_from, fact.expires_at)
     for fact in [*closed, *new_facts]:
-        path = file_layout.fact_file(fact.statement, fact.valid_from)
+        path = file_layout.fact_file(fact)
         end, by = fact.valid_to or now, fact.superseded_by or ""
         if fact.state is FactState.SUPERSEDED:
             lines[path] += file_layout.superseded_line(fact, by, end)

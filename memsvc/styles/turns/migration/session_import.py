@@ -426,8 +426,8 @@ class ImportTools:
 
     @tool(
         "memory_import_session",
-        title="Import a session",
-        needs=Permission.WRITE,
+        "Import a session",
+        Permission.WRITE,
         toolset="turns",
         idempotent=True,
         logs=("session_id",),

@@ -10,7 +10,6 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Any, Final
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.errors import invalid
@@ -24,7 +23,7 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.style_files import append
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
+from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, json_line, session_root
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilt_facts import records
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
@@ -167,7 +166,7 @@ async def keep(tx: Tx, session: str, turn: str, found: ShadowResult, now: dateti
         "turn_id": turn,
     } | asdict(found)
     path = f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
-    await append(tx, {path: orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
+    await append(tx, {path: json_line(record)}, owner=OWNER, now=now)
 
 
 async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
@@ -258,9 +257,7 @@ class ShadowTools:
     options: TurnOptions
     costs: Costs
 
-    @turn_tool(
-        "memory_shadow_compare", title="Compare with your own memory", needs=Permission.WRITE
-    )
+    @turn_tool("memory_shadow_compare", "Compare with your own memory", Permission.WRITE)
     async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
         """Compare your own memory with memory_before_turn, in shadow mode.
 
@@ -301,7 +298,7 @@ class ShadowTools:
         self.meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
         return found
 
-    @turn_tool("memory_shadow_report", title="Report on memory comparisons", needs=Permission.READ)
+    @turn_tool("memory_shadow_report", "Report on memory comparisons", Permission.READ)
     async def report(self, scope: Scope) -> ShadowReport:
         """Report how often your own memory and memsvc agreed in shadow mode, in all sessions."""
         return await report(self.database, scope, await self.rebuilding.sessions(scope))

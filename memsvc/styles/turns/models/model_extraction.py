@@ -162,7 +162,7 @@ class ModelExtraction:
     @property
     def job(self) -> Job:
         """Return the job."""
-        return Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
+        return Job(EXTRACT_JOB, self.extract, attempts_max=2)
 
     async def extract(self, scope: Scope, subject: str) -> None:
         """Job: read the messages of the session since the last time.

@@ -67,7 +67,7 @@ class SummaryRewrite:
     @property
     def job(self) -> Job:
         """Return the job."""
-        return Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
+        return Job(SUMMARISE_JOB, self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: rewrite the summary of the session.

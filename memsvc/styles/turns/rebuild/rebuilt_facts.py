@@ -300,7 +300,7 @@ class FactRereading:
     @property
     def job(self) -> Job:
         """Return the job."""
-        return Job(name=REREAD_JOB, run=self.run, interval_s=INTERVAL_S)
+        return Job(REREAD_JOB, self.run, interval_s=INTERVAL_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
         """Job: read the facts of a project again, some of an index at a time, and removed ones."""
@@ -421,7 +421,7 @@ class FactRereading:
         merge = Merge((), (), 0, deleted=tuple(deleted))
         lines = file_layout.fact_lines(merge, [], now)
         for fact in filled:
-            path = file_layout.fact_file(fact.statement, fact.valid_from)
+            path = file_layout.fact_file(fact)
             lines[path] += file_layout.reread_line(fact, now)
         await append(tx, lines, owner=file_layout.OWNER, now=now)
         await facts.apply(tx, target_index.number, 0, merge, [], now)
