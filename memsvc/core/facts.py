@@ -441,6 +441,10 @@ _CLASS_BY_FACT_ID: Final[Mapping[str, ProfileClass]] = {
 }
 PROFILE_FACT_IDS: Final = tuple(_CLASS_BY_FACT_ID)
 """Ids of the facts that a profile is made of."""
+PRIVATE_FACT_IDS: Final = tuple(
+    name for name, kind in _CLASS_BY_FACT_ID.items() if kind in PRIVATE_CLASSES
+)
+"""Ids of the facts that are not told where somebody else listens."""
 
 
 def profile_class(fact_id: str, key: str) -> ProfileClass | None:
@@ -451,19 +455,17 @@ def profile_class(fact_id: str, key: str) -> ProfileClass | None:
 
 
 def profile_facts(
-    facts: Iterable[Fact], classes: Collection[str], *, is_shared: bool
+    facts: Iterable[Fact], classes: Collection[str]
 ) -> list[tuple[ProfileClass, Fact]]:
     """Return the facts of a profile in an order that new facts do not change: class, then age.
 
-    In a session that several people share, nothing about their health or diet is among them, and
-    nowhere a code."""
+    No code is among them."""
     told = [
         (name, fact)
         for fact in facts
         if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
-        and not (is_shared and name in PRIVATE_CLASSES)
         and not is_code(fact.statement.told)
     ]
-    order = {name: at for at, name in enumerate(PROFILE_CLASSES)}
-    return sorted(told, key=lambda pair: (order[pair[0]], pair[1].valid_from, pair[1].entry))
+    order = PROFILE_CLASSES.index
+    return sorted(told, key=lambda pair: (order(pair[0]), pair[1].valid_from, pair[1].entry))

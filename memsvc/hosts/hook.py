@@ -465,11 +465,18 @@ def store_spooled(
 
 
 def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
-    """Yield the user's latest other sessions with the last that the user said in each."""
-    place = {"project": about["project"]}
-    user = {"user_id": about["user_id"], "limit": SESSIONS_TOLD + 1}
-    listed = calls("memory_list_sessions", place | user)["sessions"]
-    others = [each for each in listed if each["session_id"] != about["session_id"]]
+    """Yield the user's latest other sessions with the last that the user said in each.
+
+    Sessions of several users are left out, and in such a session all others are."""
+    place, own = {"project": about["project"]}, about["session_id"]
+    same = calls("memory_list_sessions", place | {"q": own[:128], "limit": 200})["sessions"]
+    listed = calls("memory_list_sessions", place | {"user_id": about["user_id"], "limit": 50})[
+        "sessions"
+    ]
+    apart = {each["session_id"] for each in [*listed, *same] if each["shared"]}
+    others = [
+        each for each in listed if each["session_id"] not in {own, *apart} and own not in apart
+    ]
     for other in others[:SESSIONS_TOLD]:
         session = {"session_id": other["session_id"], "limit": 10}
         items = calls("memory_list_turns", place | session)["items"]

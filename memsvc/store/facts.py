@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.facts import (
+    PRIVATE_FACT_IDS,
     Claim,
     Doubt,
     Evidence,
@@ -36,6 +37,27 @@ UTC_OFFSET: Final = "utc_offset"
 # What a person replaced by a correction: no model and no import brings it back.
 CORRECTED = "(state = 'superseded' AND superseded_by ~ '-person-[0-9a-f]{12}$')"
 
+_PRIVATE: Final = f"fact_id IN {PRIVATE_FACT_IDS}"
+
+
+def is_withheld(session: str) -> str:
+    """Return SQL for whether a fact is not told in a session of several users, a parameter.
+
+    That is a fact about health or diet, or a sentence of another session as it was said."""
+    return f"({_PRIVATE} OR key = 'statement' AND evidence ->> 'session' <> {session})"
+
+
+# Whether several users speak in the session $13, and what is not told there for that.
+_SHARED: Final = "(SELECT is_shared FROM audience) IS TRUE"
+_TOLD: Final = f"NOT ({_SHARED} AND {is_withheld('$13')})"
+_QUOTED: Final = f"NOT ({_SHARED} AND ({_PRIVATE} OR evidence ->> 'session' <> $13))"
+# A fact `f` as JSON; where several users speak, without sentences of other sessions.
+TO_TELL: Final = f"""to_jsonb(f)
+    || CASE WHEN {_SHARED} AND f.evidence ->> 'session' <> $13
+        THEN '{{"statement": ""}}'::jsonb ELSE '{{}}' END
+    || CASE WHEN {_SHARED} AND f.doubt ->> 'session' <> $13
+        THEN jsonb_build_object('doubt', f.doubt || '{{"text": ""}}') ELSE '{{}}' END"""
+
 # Facts at the places $3 (indexes) and $6 (entries) that hold now ($4), without those that a newer
 # one of the same identity in the indexes $5 made stale; at the same time, a later index is newer.
 CURRENT_AT = f"""
@@ -45,7 +67,7 @@ CURRENT_AT = f"""
             WHERE tenant = $1 AND project = $2 AND book = place.book
                 AND entry = place.entry OFFSET 0
         ) AS f) AS f
-    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > $4)
+    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > $4) AND {_TOLD}
         AND NOT EXISTS (
             SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2
                 AND n.book = ANY($5::int8[])
@@ -59,7 +81,7 @@ CURRENT_MAX = 2000
 CURRENT = f"""
     (SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
-        AND (expires_at IS NULL OR expires_at > $4)
+        AND (expires_at IS NULL OR expires_at > $4) AND {_TOLD}
     ORDER BY valid_from DESC LIMIT {CURRENT_MAX})
     UNION
     ({CURRENT_AT})
@@ -70,7 +92,7 @@ VALID_AT = f"""
     SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
         AND valid_from <= $4 AND (valid_to IS NULL OR valid_to > $4) AND (expires_at IS NULL
-            OR expires_at > $4)
+            OR expires_at > $4) AND {_TOLD}
     ORDER BY valid_from DESC LIMIT {VALID_AT_MAX}
 """
 # Facts of the indexes $5 that a profile is made of ($12): those that hold now, or held at a time.
@@ -78,7 +100,7 @@ PROFILE_MAX = 64
 CURRENT_PROFILE = f"""
     SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
-        AND fact_id = ANY($12::text[]) AND (expires_at IS NULL OR expires_at > $4)
+        AND fact_id = ANY($12::text[]) AND (expires_at IS NULL OR expires_at > $4) AND {_TOLD}
     ORDER BY valid_from DESC LIMIT {PROFILE_MAX}
 """
 PROFILE_AT = VALID_AT.replace(
@@ -87,10 +109,12 @@ PROFILE_AT = VALID_AT.replace(
 # What had become, at a time ($4), of facts that were learned from the items `said`, or that these
 # repeat while they held (`is_source` is false; of the latest facts, and in a short text alone): the
 # newest value of those that ended, or else what replaced them, and the doubt about those that hold.
+# Where several users speak, these are sentences of that session alone.
 REPEATED_MAX = 200
 REPEATED_CHARS_MAX = 600
 OUTDATED = f"""
-    SELECT f.book, f.entry, f.session, f.state, f.doubt ->> 'text' AS doubt,
+    SELECT f.book, f.entry, f.session, f.state, CASE WHEN NOT ({_SHARED}
+            AND f.doubt ->> 'session' <> $13) THEN f.doubt ->> 'text' END AS doubt,
         f.doubt ->> 'said_at' AS doubted_at, f.value, f.statement, f.is_source,
         CASE WHEN f.valid_to <= $4 THEN f.valid_to END AS valid_to,
         coalesce(n.value, r.value) AS newer
@@ -109,7 +133,7 @@ OUTDATED = f"""
             f.valid_to, f.fact_id, f.key, f.slot, f.superseded_by, false
         FROM unnest($5::int8[]) AS b (book) CROSS JOIN LATERAL (
             SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = b.book
-                AND NOT forgotten ORDER BY valid_from DESC LIMIT {REPEATED_MAX}) AS f
+                AND NOT forgotten AND {_TOLD} ORDER BY valid_from DESC LIMIT {REPEATED_MAX}) AS f
         JOIN said AS e ON e.role = 'user' AND e.said_at > f.valid_from AND e.said_at < f.valid_to
             AND length(e.text) <= {REPEATED_CHARS_MAX}
             AND strpos(lower(e.text), lower(f.value)) > 0
@@ -119,12 +143,13 @@ OUTDATED = f"""
         SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND fact_id = f.fact_id
             AND key = f.key AND slot = f.slot AND state = 'active' AND value <> f.value
-            AND valid_from <= $4
+            AND valid_from <= $4 AND {_QUOTED}
         ORDER BY valid_from DESC LIMIT 1
     ) AS n ON true
     LEFT JOIN LATERAL (
         SELECT coalesce(nullif(statement, ''), value) AS value FROM facts
         WHERE n.value IS NULL AND tenant = $1 AND project = $2 AND book = ANY($5::int8[])
+            AND {_QUOTED}
             AND valid_from BETWEEN f.valid_from AND $4 AND NOT forgotten
             AND (record = f.superseded_by OR (fact_id = f.fact_id AND key = f.key
                 AND slot = f.slot AND value <> f.value AND valid_to > $4))

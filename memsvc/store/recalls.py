@@ -6,6 +6,8 @@ The trace is written after the answer.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -28,24 +30,25 @@ class RecalledFilter:
 
     `fact_index_ids` are those that the caller may be given facts of, in order: a newer fact in any
     of them makes an older one stale. With `all_facts` all facts of these indexes are read, not only
-    those at the places; with `profile_of` also those of a profile, and how the session is told it.
-    """
+    those at the places; with `profile` also those of a profile. Where others than the `user` speak
+    in the `session`, private facts are not read, and sentences of other sessions neither."""
 
     facts: Sequence[EntryPlace]
     insights: Sequence[EntryPlace]
     items: Sequence[Candidate]
     fact_index_ids: Sequence[int]
+    session: str | None
+    user: str
     all_facts: bool = False
-    profile_of: str | None = None
+    profile: bool = False
 
 
 @frozen
-class SessionUser:
-    """Who spoke in a session: its last user, whether others did; and the classes of its policy."""
+class Audience:
+    """Whether others than the asking user speak in a session; and the classes of its policy."""
 
-    user_id: str
-    shared: bool
-    classes: Sequence[str] | None
+    is_shared: bool = False
+    classes: Sequence[str] | None = None
 
 
 @frozen
@@ -86,7 +89,7 @@ class RecallContent:
     facts: list[Fact]
     insights: dict[EntryPlace, Insight]
     items: dict[EntryPlace, Candidate]
-    session: SessionUser | None = None
+    audience: Audience = Audience()
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]] = field(default_factory=dict)
 
 
@@ -97,25 +100,23 @@ async def read(
 
     With `as_of`, every fact of the indexes that held at that time, without later doubts.
     """
-    query = (
-        facts.VALID_AT
-        if as_of is not None
-        else facts.CURRENT
-        if request.all_facts
-        else facts.CURRENT_AT
-    )
+    query, of_profile = facts.CURRENT_AT, facts.CURRENT_PROFILE
+    if as_of is not None:
+        query, of_profile = facts.VALID_AT, facts.PROFILE_AT
+    elif request.all_facts:
+        query = facts.CURRENT
     [row] = await tx.fetch_prepared(
-        _STATEMENTS[query, bool(request.insights)],
+        _statement(query, of_profile, _INSIGHTS if request.insights else "NULL::jsonb"),
         [place.index_id for place in request.facts],
         as_of or now,
         list(request.fact_index_ids),
         [place.entry for place in request.facts],
         *columns_of(request.insights, 2),
-        [item.index_id for item in request.items],
-        [item.entry for item in request.items],
+        *columns_of([item.place for item in request.items], 2),
         chars_max,
-        list(PROFILE_FACT_IDS) if request.profile_of is not None else [],
-        request.profile_of,
+        list(PROFILE_FACT_IDS) if request.profile else [],
+        request.session,
+        request.user,
     )
     insight_rows = [Insight(**_parse_times(item, "made_at")) for item in row["insights"] or ()]
     found = [
@@ -130,7 +131,7 @@ async def read(
             if as_of is None or item.made_at <= as_of
         },
         _read_items(row, request.items),
-        SessionUser(**row["session"]) if row["session"] else None,
+        Audience(**(row["audience"] or {})),
         _outdated(row["outdated"] or ()),
     )
 
@@ -172,6 +173,10 @@ _ITEM_COLUMNS: Final = (
 _READ: Final = f"""
     WITH given AS (
         SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[], $7::int8[], $8::int4[]
+    ), audience AS MATERIALIZED (
+        SELECT shared OR user_id NOT IN ('', $14) AS is_shared,
+            policy -> 'profile' -> 'classes' AS classes
+        FROM sessions WHERE tenant = $1 AND project = $2 AND session = $13
     ), said AS MATERIALIZED (
         SELECT place.book, one.*
         FROM (
@@ -183,11 +188,9 @@ _READ: Final = f"""
             WHERE tenant = $1 AND project = $2 AND book = place.book
                 AND entry = place.entry AND length >= 0 OFFSET 0) AS one
     )
-    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
+    SELECT (SELECT jsonb_agg({{to_tell}}) FROM (({{facts}}) UNION ({{profile}})) AS f) AS facts,
            {{insights}} AS insights,
-           (SELECT to_jsonb(s) FROM (
-                SELECT user_id, shared, policy -> 'profile' -> 'classes' AS classes FROM sessions
-                WHERE tenant = $1 AND project = $2 AND session = $13) AS s) AS session,
+           (SELECT to_jsonb(a) FROM audience AS a) AS audience,
            (SELECT jsonb_agg(to_jsonb(o)) FROM ({facts.OUTDATED}) AS o) AS outdated, items.*
     FROM (
         SELECT {", ".join(f"array_agg({name}) AS {name}" for name in _ITEM_COLUMNS)}
@@ -195,18 +198,16 @@ _READ: Final = f"""
     ) AS items
 """
 _INSIGHTS: Final = f"(SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.VALID_AT}) AS i)"
-# By what is asked: each part that is not, the server would prepare to run all the same.
-_STATEMENTS: Final = {
-    (query, has_insights): _READ.replace("{facts}", query)
-    .replace("{profile}", of_profile)
-    .replace("{insights}", _INSIGHTS if has_insights else "NULL::jsonb")
-    for has_insights in (False, True)
-    for query, of_profile in (
-        (facts.CURRENT_AT, facts.CURRENT_PROFILE),
-        (facts.CURRENT, facts.CURRENT_PROFILE),
-        (facts.VALID_AT, facts.PROFILE_AT),
+
+
+@cache
+def _statement(query: str, of_profile: str, of_insights: str) -> str:
+    """Return the statement that reads what is asked for.
+
+    The server would prepare to run each part that is not asked for all the same."""
+    return _READ.format(
+        facts=query, profile=of_profile, insights=of_insights, to_tell=facts.TO_TELL
     )
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,13 +247,16 @@ class PlaceContent:
     text: str
     role: str
     speaker: str
-    said_at: datetime
-    key: str | None
-    tier: str | None
-    state: str | None
-    fact_id: str | None
-    session: str | None
-    turn: str | None
+    said_at: datetime | None = None
+    key: str | None = None
+    tier: str | None = None
+    state: str | None = None
+    fact_id: str | None = None
+    session: str | None = None
+    turn: str | None = None
+
+
+_COLUMNS_OF: Final = attrgetter("session", "at", "recall", "turn", "user_id", "tokens", "details")
 
 
 async def insert(tx: Tx, records: Sequence[RecallRecord]) -> None:
@@ -263,18 +267,7 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> None:
             told)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING
         """,
-        [
-            (
-                record.session,
-                record.at,
-                record.recall,
-                record.turn,
-                record.user_id,
-                record.tokens,
-                record.details,
-            )
-            for record in records
-        ],
+        list(map(_COLUMNS_OF, records)),
     )
 
 
@@ -284,7 +277,7 @@ async def page(
     """Return the recalls of a session, or one turn of it, the latest first."""
     rows = await tx.fetch(
         """
-        SELECT recalled_at, recall, turn, user_id, tokens, told FROM recalls
+        SELECT recalled_at AS at, recall, turn, user_id, tokens, told AS details FROM recalls
         WHERE tenant = $1 AND project = $2 AND session = $3 AND ($4 = '' OR turn = $4)
             AND ($5::timestamptz IS NULL OR (recalled_at, recall) < ($5, $6::uuid))
         ORDER BY recalled_at DESC, recall DESC LIMIT $7
@@ -295,19 +288,7 @@ async def page(
         before.recall if before else None,
         limit,
     )
-    return [
-        RecallRecord(
-            scope=tx.scope,
-            at=row["recalled_at"],
-            recall=row["recall"],
-            session=session,
-            turn=row["turn"],
-            user_id=row["user_id"],
-            tokens=row["tokens"],
-            details=row["told"],
-        )
-        for row in rows
-    ]
+    return [RecallRecord(scope=tx.scope, session=session, **row) for row in rows]
 
 
 async def read_places(
@@ -333,10 +314,8 @@ async def read_places(
         chars_max,
     )
     return {
-        EntryPlace(row["book"], row["entry"]): PlaceContent(
-            **{name: value for name, value in row.items() if name not in ("book", "entry")}
-        )
-        for row in rows
+        EntryPlace(book, entry): PlaceContent(*content)
+        for book, entry, *content in (row.values() for row in rows)
     }
 
 

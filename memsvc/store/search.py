@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
+from functools import cache
 from itertools import repeat
 from math import isfinite
 from operator import itemgetter
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeVar
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
 from memsvc.core.vectors import best_cosines, cosines, parts, units, with_neighbours
+from memsvc.store import facts
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATES, CANDIDATES_MIN, model_number, signs_of_vector
 
@@ -57,6 +59,28 @@ class SearchFilter:
 
     as_of: datetime | None = None
     within: int | None = None
+
+
+@frozen
+class Asked:
+    """Where a question is asked: the user, the session, and the index of its items.
+
+    A session of None withholds nothing."""
+
+    session: str | None
+    user: str
+    index_id: int
+
+
+class OrderedMatches(NamedTuple):
+    """Matches by index; where the first item of the asking session is searched otherwise.
+
+    None where that is one of the searched indexes, and not withheld from it. `is_shared` says that
+    others than the asking user speak in the session: private facts are then not found."""
+
+    found: dict[int, IndexMatches]
+    unsearched: int | None
+    is_shared: bool
 
 
 MEANT_MIN: Final = 0.13
@@ -122,8 +146,7 @@ async def search(
     the terms are left out, unless by their meaning. Neighbours come without scores of their own.
     The mark of changes finds entries only after all others.
     """
-    found, _ = await search_in_order(tx, queries, terms, embedding, only)
-    return found
+    return (await search_in_order(tx, queries, terms, embedding, only)).found
 
 
 async def search_in_order(
@@ -132,12 +155,9 @@ async def search_in_order(
     terms: Sequence[str],
     embedding: QueryEmbedding | None,
     only: SearchFilter,
-    index_id: int | None = None,
-) -> tuple[dict[int, IndexMatches], int | None]:
-    """Search as `search`; also return where the first entry of an index is searched otherwise.
-
-    None where that is one of these indexes, and not withheld from it. In one round trip.
-    """
+    asked: Asked | None = None,
+) -> OrderedMatches:
+    """Search as `search`, for a question that is asked in a session; in one round trip."""
     arguments: list[Any] = [
         [query.index_id for query in queries],
         [query.best for query in queries],
@@ -147,13 +167,11 @@ async def search_in_order(
         float(LONG_LENGTH),
         [query.expand_count for query in queries],
     ]
-    filter_kind: _Filter = "none"
+    filter_kind = "as_of" if only.as_of is not None else "none"
     if only.within is not None:
         filter_kind = "within"
-    elif only.as_of is not None:
-        filter_kind = "as_of"
-    if index_id is not None:
-        arguments.append(index_id)
+    if asked is not None:
+        arguments += (asked.index_id, asked.session, asked.user)
     if filter_kind != "none":
         arguments += (only.as_of, only.within)
     if embedding is not None:
@@ -164,16 +182,17 @@ async def search_in_order(
             model_number(embedding.model),
             len(embedding.vector),
         ]
-    statement = _STATEMENTS[embedding is not None, index_id is not None, filter_kind]
+    statement = _statement(
+        with_embedding=embedding is not None, with_first=asked is not None, filter_kind=filter_kind
+    )
     rows = await tx.fetch_prepared(statement, *arguments)
-    unsearched: int | None = rows[0]["unsearched"] if rows else None
     by_index = {query.index_id: query for query in queries}
     found = {
         row["shelf"]: _found(row, terms, embedding, by_index[row["shelf"]])
         for row in rows
         if row["entries"]
     }
-    return found, unsearched
+    return OrderedMatches(found, rows[0]["unsearched"], bool(rows[0]["is_shared"]))
 
 
 def _found(
@@ -352,7 +371,8 @@ _SEARCH = """
             ) AS other CROSS JOIN LATERAL (SELECT book, name FROM books WHERE tenant = $1
                 AND project = $2 AND book = other.book OFFSET 0) AS b) AS titles
     )
-    SELECT * FROM (SELECT {unsearched} AS unsearched) AS first LEFT JOIN found ON true
+    SELECT * FROM (SELECT {unsearched} AS unsearched, {shared} AS is_shared) AS first
+        LEFT JOIN found ON true
 """
 _INDEXES_BY_TERMS = """shelves AS (
         SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by,
@@ -401,13 +421,21 @@ _UNSEARCHED: Final = """(SELECT b.book FROM (
             SELECT book, withheld FROM books WHERE tenant = $1 AND project = $2
                 AND book = e.search_book OFFSET 0) AS b
         WHERE b.book <> ALL($3::int8[]) OR $10 = ANY(b.withheld))"""
+_SHARED: Final = """(SELECT shared OR user_id NOT IN ('', $12) FROM sessions
+        WHERE tenant = $1 AND project = $2 AND session = $11)"""
 _HIDDEN: Final = """hidden AS MATERIALIZED (
         SELECT b.book, e.search_entry FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
             SELECT book, unnest(withheld) AS other FROM books WHERE tenant = $1 AND project = $2
                 AND book = shelf.book AND withheld <> '{}' OFFSET 0
         ) AS b CROSS JOIN LATERAL (
             SELECT search_entry FROM entries WHERE tenant = $1 AND project = $2
-                AND book = b.other AND search_book = b.book OFFSET 0) AS e)"""
+                AND book = b.other AND search_book = b.book OFFSET 0) AS e{private})"""
+_PRIVATE: Final = f"""
+        UNION ALL SELECT f.book, f.entry FROM unnest($3::int8[]) AS shelf (book)
+        CROSS JOIN LATERAL (
+            SELECT book, entry FROM facts WHERE tenant = $1 AND project = $2
+                AND book = shelf.book AND state = 'active' AND {facts.is_withheld("$11")} OFFSET 0
+        ) AS f WHERE {_SHARED}"""
 _ALLOWED: Final = """allowed AS MATERIALIZED (
         SELECT shelf.book, e.search_entry, e.length
         FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL ({entries}) AS e
@@ -432,18 +460,18 @@ _ALLOWED_COUNTERS: Final = """
             SELECT book, entries::int4 AS entries, length FROM allowed_counts
             WHERE book = shelf.book"""
 
-_Filter = Literal["none", "as_of", "within"]
 
-
-def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) -> str:
-    parameters = iter(range(11 if with_first else 10, 20))
+@cache
+def _statement(*, with_embedding: bool, with_first: bool, filter_kind: str) -> str:
+    parameters = iter(range(13 if with_first else 10, 20))
     only = (
         {}
         if filter_kind == "none"
         else {name: f"${next(parameters)}" for name in ("as_of", "within")}
     )
     numbers = {name: f"${next(parameters)}" for name in ("near", "signs", "model", "dimensions")}
-    given, counters, passes, until = _HIDDEN, _COUNTERS, "NOT IN (SELECT * FROM hidden)", ""
+    given = _HIDDEN.replace("{private}", _PRIVATE if with_first else "")
+    counters, passes, until = _COUNTERS, "NOT IN (SELECT * FROM hidden)", ""
     if only:
         entries = (_WITHIN if filter_kind == "within" else _OF_SEARCH_INDEX).format(**only)
         given, counters = _ALLOWED.format(entries=entries, **only), _ALLOWED_COUNTERS
@@ -467,14 +495,5 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: _Filter) 
         else "NULL::int4[] AS alike, NULL::int4[] AS sizes, NULL::bytea AS vectors",
         joined=_SIMILARITY.format(**numbers) if with_embedding else "",
         unsearched=_UNSEARCHED if with_first else "NULL::int8",
+        shared=_SHARED if with_first else "false",
     )
-
-
-_STATEMENTS: Final = {
-    (with_embedding, with_first, filter_kind): _statement(
-        with_embedding=with_embedding, with_first=with_first, filter_kind=filter_kind
-    )
-    for with_embedding in (False, True)
-    for with_first in (False, True)
-    for filter_kind in get_args(_Filter)
-}

@@ -155,6 +155,29 @@ async def test_what_is_said_in_one_session_is_told_in_the_next(
     )
 
 
+async def test_sessions_of_several_users_are_not_told_in_others_nor_others_in_them(
+    service: Service, host: HostSession
+) -> None:
+    async def say(session: str, user: str, text: str) -> None:
+        turn = {"session_id": session, "user_id": user, "turn_id": f"{user}-{text[:2]}"}
+        items = [{"role": "user", "content": text}]
+        async with service.http() as http:
+            await http.post("/api/tools/memory_after_turn", json=turn | {"input_items": items})
+
+    async with reached(service, host):
+        await say("alone", "ada", "I keep bees in Zanzibar.")
+        for user, text in (("bo", "Good morning."), ("ada", "We keep hens in Lima.")):
+            await say("claude-code-7a2e", user, text)
+        started, _ = await host.hook("session-start", source="startup")
+        told = started["hookSpecificOutput"]["additionalContext"]
+        assert ("Zanzibar" in told, "Lima" in told) == (True, False)
+        host.session = "7a2e"
+        for text in ("We keep goats.", "Good night."):
+            shared, _ = await host.hook("session-start", source="resume")
+            assert "Zanzibar" not in str(shared)
+            await say("claude-code-7a2e", "bo", text)
+
+
 async def test_a_server_that_dies_in_the_middle_loses_nothing_and_doubles_nothing(
     service: Service, host: HostSession
 ) -> None:

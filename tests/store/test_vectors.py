@@ -328,6 +328,7 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
         """
     )
     await admin.execute("VACUUM ANALYZE embeddings")
+    statement = search._statement(with_embedding=True, with_first=False, filter_kind="none")
     connection = await asyncpg.connect(database_urls.app)
     try:
         for mode in ("force_custom_plan", "force_generic_plan"):
@@ -337,7 +338,7 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                     await connection.execute(f"SET LOCAL enable_{kind} = off")
                 await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
                 raw = await connection.fetchval(
-                    f"EXPLAIN (FORMAT JSON) {search._STATEMENTS[True, False, 'none']}",
+                    f"EXPLAIN (FORMAT JSON) {statement}",
                     *(
                         scope.tenant,
                         scope.project,

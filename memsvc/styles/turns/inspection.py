@@ -14,7 +14,7 @@ from memsvc.core.call_context import step_done
 from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import record_id
-from memsvc.core.frozen import frozen, frozen_by_keyword
+from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
@@ -58,7 +58,7 @@ TURN_ITEMS_MAX: Final = 4000
 """Items of a searched turn; it has no more, unless options.items_max was raised."""
 
 
-@frozen_by_keyword
+@frozen
 class TraceNote:
     """A prepared prompt, before it becomes a trace."""
 
@@ -96,17 +96,8 @@ class RecallTraces:
     ) -> None:
         """Record what a prompt was given and why; nothing where traces are switched off."""
         if self._options.days > 0:
-            at = self._clock.now()
             self.writer.record(
-                TraceNote(
-                    scope=scope,
-                    at=at,
-                    recall=uuid4(),
-                    session=session,
-                    turn=turn,
-                    user=user,
-                    prepared=prepared,
-                )
+                TraceNote(scope, self._clock.now(), uuid4(), session, turn, user, prepared)
             )
 
     async def page(
@@ -390,36 +381,39 @@ def _listed(record: RecallRecord, quoted: Mapping[EntryPlace, PlaceContent]) -> 
     )
 
 
+_FORGOTTEN: Final = PlaceContent("", "", "", "")
+
+
 def _candidate(
     candidate: Mapping[str, Any], session: str, quoted: Mapping[EntryPlace, PlaceContent]
 ) -> RecallCandidate:
     place = place_of(candidate)
-    stored = quoted.get(place) if place else None
+    stored = (quoted.get(place) if place else None) or _FORGOTTEN
     text = None
-    if stored is not None:
+    if stored.said_at is not None:
         cut: Any = candidate.get("cut") or [(0, len(stored.text))]
         # traces of earlier versions have one range, not a list of them
         ranges = [cut] if isinstance(cut[0], int) else cut
         text = quote_text(stored.text, ranges)
-    ref = candidate["ref"] or (stored.ref if stored else "")
+    ref = candidate["ref"] or stored.ref
     turn = turn_of(ref) if candidate["kind"] == "turn" else None
-    if stored and stored.fact_id and stored.session:
+    if stored.fact_id and stored.session:
         ref = record_id(stored.session, stored.ref)
     return RecallCandidate(
         candidate["kind"],
         ref,
-        (stored.session if stored else None) or candidate.get("session", session),
-        (stored.turn if stored else None) or turn,
-        stored.fact_id if stored else None,
+        stored.session or candidate.get("session", session),
+        stored.turn or turn,
+        stored.fact_id,
         candidate["shown"],
         candidate.get("reason"),
         candidate["score"],
         candidate.get("parts", {}),
         text,
-        stored.role if stored else "",
-        stored.speaker if stored else "",
-        stored.said_at if stored else None,
-        stored.key if stored else None,
-        stored.tier if stored else None,
-        stored.state if stored else None,
+        stored.role,
+        stored.speaker,
+        stored.said_at,
+        stored.key,
+        stored.tier,
+        stored.state,
     )

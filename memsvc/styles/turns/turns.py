@@ -81,6 +81,10 @@ NO_TURN_ID_NOTE: Final = (
     "no turn_id was given, so one was generated: repeating this call would store the turn a"
     " second time"
 )
+SHARED_NOTE: Final = (
+    "several users have now spoken in this session, which stays shared: its messages are recalled"
+    " only in it, and messages of its users' other sessions are not recalled in it"
+)
 STORED_NOTE: Final = "both the host's hook and the model sent this turn; it is stored once"
 
 
@@ -294,7 +298,7 @@ class TurnMemory:
             await self._embedding.encode(whole.meant_texts(chars_max, now))
             items = await read_meaning(items, self._embedding, chars_max)
         inputs, output_items = items[:input_count], items[input_count:]
-        target_index = turn_index.turns(session)
+        index_id = turn_index.turns(session).number
         keyed = await self._digests.key(scope)
         locks = [session_lock(session)]
         if may_change_facts(items):
@@ -303,7 +307,7 @@ class TurnMemory:
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
             limit = self._options.recent_context_items * 2 + 8
-            status = await sessions.read_status(tx, session, turn, target_index.number, limit=limit)
+            status = await sessions.read_status(tx, session, turn, index_id, limit=limit)
             if not exact:
                 has_more = len(status.digests) == limit
                 window = self._options.recent_context_items
@@ -332,8 +336,8 @@ class TurnMemory:
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         is_stored = status.guard is not None or policy.store
-        note = _note(inputs, is_stored=is_stored)
-        return AfterTurnResult(**{"turn_id": turn} | result | {"ok": True, "note": note})
+        answer = AfterTurnResult(**{"turn_id": turn} | result | {"ok": True})
+        return with_notes(answer, _note(inputs, is_stored=is_stored), [])
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
@@ -382,7 +386,12 @@ class TurnMemory:
         ]
         changed_statements = [*merge.kept, *(fact.statement for fact in merge.deleted)]
         changed = list(dict.fromkeys(statement.fact_id for statement in changed_statements))
-        result = {"turn_id": turn.turn, "stored_items": len(turn.events), "fact_ids": changed}
+        joins = turn.user and status.user_id not in ("", turn.user) and not status.shared
+        result: dict[str, Any] = {
+            "turn_id": turn.turn,
+            "stored_items": len(turn.events),
+            "fact_ids": changed,
+        } | ({"note": SHARED_NOTE} if joins else {})
         events = file_layout.raw_events(turn.session, now)
         lines = turn.lines(now, result)
         lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
@@ -406,16 +415,14 @@ class TurnMemory:
             await facts.apply(
                 tx, fact_index.number, first_entries.get(fact_index.name, 0), merge, new_facts, now
             )
-        done = StoredTurn(
-            turn.session, turn.turn, turn.user, content_hash, first_entries[item_index.name], result
-        )
+        first = first_entries[item_index.name]
+        done = StoredTurn(turn.session, turn.turn, turn.user, content_hash, first, result)
         counters = {
             "items": len(entries),
             "facts": len(changed),
             "dedupe_skip_count": merge.repeated,
         }
         await sessions.finish_turn(tx, done, counters=counters, now=now)
-        first = first_entries[item_index.name]
         await self._follow_up.queue(tx, turn.session, first=first, items=len(entries))
         return result, merge
 
@@ -459,13 +466,11 @@ class TurnMemory:
             place = embedding.standing_out(cosines, near=MEANT_MIN, clear=STANDS_OUT)
             if place is not None:
                 ended[place] = doubt
-        sources = [
-            (turn_index.turns(fact.statement.evidence.session).number, fact.statement.evidence.item)
-            for fact in known
-        ]
         return [
             (fact, ended[source])
-            for fact, source in zip(known, sources, strict=True)
+            for fact in known
+            for evidence in [fact.statement.evidence]
+            for source in [(turn_index.turns(evidence.session).number, evidence.item)]
             if source in ended
         ]
 
@@ -480,11 +485,11 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
     return replace(stored, note="; ".join(filter(None, [before, stored.note, *after])) or None)
 
 
-def _note(inputs: Sequence[TurnItem], *, is_stored: bool) -> str | None:
-    """Return the note of an answer where something is not kept that the user asked to remember."""
+def _note(inputs: Sequence[TurnItem], *, is_stored: bool) -> str:
+    """Return what the user asked to remember and is not kept, as a note; "" if that is nothing."""
     if not is_stored and any(item.reading.asks_to_remember for item in inputs):
         return NOT_STORED_NOTE
-    return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else None
+    return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else ""
 
 
 async def _content_hash(*groups: Sequence[TurnItem]) -> bytes:

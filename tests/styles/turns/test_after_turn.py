@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.errors import Code
+from memsvc.styles.turns.turns import SHARED_NOTE
 from tests.door import Door, Refused
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.turns.conftest import Opened
@@ -479,3 +480,18 @@ async def test_text_that_is_not_read_is_named_in_the_note(door: Door) -> None:
     many = [{"role": "user", "message": "I am a baker."}] * 9
     stored = await door("memory_after_turn", session_id="s1", turn_id="t2", input_items=many)
     assert "input_items[4].message and 4 more" in stored["note"]
+
+
+async def test_the_turn_of_a_second_user_says_that_the_session_is_shared_from_then_on(
+    door: Door,
+) -> None:
+    first = await say(door, "t1", "Good morning.", session="room", user_id="ada")
+    nobody = await say(door, "t2", "Good morning.", session="room")
+    second = await say(door, "t3", "Good morning to you.", session="room", user_id="bo")
+    again = await say(door, "t3", "Good morning to you.", session="room", user_id="bo")
+    third = await say(door, "t4", "It is me again.", session="room", user_id="ada")
+    assert [one["note"] for one in (first, nobody, second, again, third)] == [
+        *(None, None, SHARED_NOTE, SHARED_NOTE, None),
+    ]
+    [listed] = (await door("memory_list_sessions", q="room"))["sessions"]
+    assert listed["shared"]

@@ -241,7 +241,7 @@ class FactRemoval:
             return _Named(targets.names)
         question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
         request = RecallRequest(
-            owner.session, "", owner.user, question, self._clock.now(), sources=sources
+            owner.session, "", owner.user, question, self._clock.now(), None, sources=sources
         )
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)

@@ -18,12 +18,12 @@ from memsvc.store import recalls as stored
 from memsvc.store import search
 from memsvc.store.database import Tx
 from memsvc.store.recalls import RecalledFilter
-from memsvc.store.search import IndexMatches, IndexQuery, SearchFilter
+from memsvc.store.search import Asked, IndexMatches, IndexQuery, SearchFilter
 from memsvc.styles.embedding import Embedding, embed_query
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recall.recall_request import RecallRequest, passages_of
+from memsvc.styles.turns.recall.recall_request import USER_SOURCE, RecallRequest, passages_of
 from memsvc.styles.turns.recall.recalled import IN_CONTEXT, RankedRecall, show_insight, show_passage
 from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
@@ -143,6 +143,7 @@ class TurnRecall:
             user,
             QuestionTerms.of(question),
             now,
+            session,
             kind_of(question),
             embedding,
             await passages_of(self._passages, scope, user, question, sources, limit),
@@ -152,7 +153,10 @@ class TurnRecall:
         )
 
     async def search(self, tx: Tx, request: RecallRequest) -> Found:
-        """Return the matches in every index of the request."""
+        """Return the matches in every index of the request.
+
+        Where several users speak in the session, not in the indexes of what one of them said and of
+        insights about that user."""
         embedding, query = request.embedding, request.question.uncommon
         limit = self._options.recall_facts_limit
         first = [
@@ -166,19 +170,20 @@ class TurnRecall:
         item_ids = request.item_index_ids()
         if (not query and embedding is None) or not (first or item_ids):
             return [], {}
-        if not item_ids:
-            return [], await search.search(tx, first, query, embedding)
-        query, own = [*query, CHANGE_MARK], item_ids[0]
-        found, unsearched = await search.search_in_order(
+        query, own = [*query, CHANGE_MARK], turn_index.turns(request.session).number
+        found, unsearched, is_shared = await search.search_in_order(
             tx,
             [*first, *map(_item_query, item_ids)],
             query,
             embedding,
             SearchFilter(request.as_of),
-            own,
+            Asked(request.told_in, request.user, own),
         )
+        if is_shared:
+            for index_id in (*item_ids[1:], *request.insight_index_ids()[1:]):
+                found.pop(index_id, None)
         items = [found.pop(index_id) for index_id in item_ids if index_id in found]
-        if unsearched is not None:
+        if item_ids and unsearched is not None:
             # the session is somebody else's, or is on its way to another index
             within = SearchFilter(request.as_of, own)
             queries = [_item_query(unsearched)]
@@ -237,7 +242,7 @@ class TurnRecall:
             self._options, request, quote_finder, known=known, prompt=prompt, silent=ranked.silent
         )
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
-        profile = told_profile(request.user, read, of_facts, self._options, self._costs)
+        profile = told_profile(read, of_facts, self._options, self._costs)
         turns = selection.chunks(selected)
         turns += selection.answers(turns, read.items)
         facts_first, later = within_share(
@@ -249,7 +254,9 @@ class TurnRecall:
             for one in ranked.insights
             if one.place in read.insights
         ]
-        passages = _shown_passages(request, quote_finder, self._options)
+        passages = _shown_passages(
+            request, quote_finder, self._options, is_shared=read.audience.is_shared
+        )
         limit = self._options.recall_turns_limit
         result = [
             *profile,
@@ -315,15 +322,18 @@ class TurnRecall:
             items |= {one.place: one for one in pool.changes[:CHANGES_READ]}
         needs_all = of_facts.needs_all or (request.as_of is not None and bool(of_facts.index_ids))
         with_profile = bool(of_facts.index_ids) and self._options.profile_tok_max > 0
-        if not (with_profile or needs_all or of_facts.ranked or ranked.insights or items):
+        boards = any(one.fields["source"] == USER_SOURCE for one in request.passages)
+        if not (with_profile or needs_all or of_facts.ranked or ranked.insights or items or boards):
             return stored.RecallContent([], {}, {})
         places = RecalledFilter(
             [one.place for one in of_facts.ranked],
             [one.place for one in ranked.insights],
             list(items.values()),
             turn_index.fact_ids(request.session, request.user),
+            request.told_in,
+            request.user,
             needs_all,
-            request.session if with_profile else None,
+            with_profile,
         )
         as_of = request.as_of
         return await stored.read(
@@ -356,20 +366,21 @@ def _tell_changes(
 
 
 def _shown_passages(
-    request: RecallRequest, quote_finder: QuoteFinder, options: TurnOptions
+    request: RecallRequest, quote_finder: QuoteFinder, options: TurnOptions, *, is_shared: bool
 ) -> list[Candidate]:
     """Return the first passages within half of a block; others get a reason.
 
-    Those that were written since the requested time are not shown."""
-    kept, remaining = list[Candidate](), options.recall_tok_max // 2
+    Those that were written since the requested time are not shown, and no boards of the user in a
+    session of several users."""
+    remaining = options.recall_tok_max // 2
     for one in request.passages:
         if request.as_of and one.message_at and one.message_at > request.as_of:
             one.reason = WRITTEN_LATER
-            continue
-        show_passage(one, quote_finder, chars_max=options.snippet_chars_max * 2 // 3)
-        remaining -= one.tokens
-        if remaining < 0:
-            one.reason = "longer than half of recall_tok_max"
+        elif is_shared and one.fields["source"] == USER_SOURCE:
+            one.reason = "several users speak in this session"
         else:
-            kept.append(one)
-    return kept
+            show_passage(one, quote_finder, chars_max=options.snippet_chars_max * 2 // 3)
+            remaining -= one.tokens
+            if remaining < 0:
+                one.reason = "longer than half of recall_tok_max"
+    return [one for one in request.passages if not one.reason]

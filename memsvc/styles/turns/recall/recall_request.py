@@ -99,13 +99,16 @@ class RecallRequest:
     """A recall request.
 
     `embedding` and `passages` are those of the question, obtained before its transaction. `as_of`
-    asks for the state at that time, `sources` selects kinds of memory. `kind` is the question's."""
+    asks for the state at that time, `sources` selects kinds of memory. `kind` is the question's.
+    `told_in` is the session in which the answer is told: where several users speak there, nothing
+    private is found. None for an answer that nobody is told."""
 
     session: str
     turn: str
     user: str
     question: QuestionTerms
     now: datetime
+    told_in: str | None
     kind: QuestionKind = QuestionKind.OPEN
     embedding: QueryEmbedding | None = None
     passages: Sequence[Candidate] = ()
@@ -125,19 +128,12 @@ class RecallRequest:
 
     def fact_index_ids(self) -> list[int]:
         """Return the fact indexes to search."""
-        return (
-            [index.number for index in turn_index.facts(self.session, self.user)]
-            if "facts" in self.sources
-            else []
-        )
+        return turn_index.fact_ids(self.session, self.user) if "facts" in self.sources else []
 
     def insight_index_ids(self) -> list[int]:
         """Return the insight indexes to search."""
-        return (
-            [index.number for index in turn_index.insights(self.session, self.user)]
-            if "insights" in self.sources
-            else []
-        )
+        indexes = turn_index.insights(self.session, self.user)
+        return [index.number for index in indexes if "insights" in self.sources]
 
     def item_index_ids(self) -> list[int]:
         """Return the indexes to search for items: the session's and, if given, the user's."""

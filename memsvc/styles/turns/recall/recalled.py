@@ -107,7 +107,8 @@ def show_fact(candidate: Candidate, fact: Fact) -> Candidate:
     statement = fact.statement
     fields: dict[str, Any] = {"id": statement.record_id}
     said = statement.statement
-    if not said or not _says(said, statement.key.replace("_", " ")):
+    key = statement.key.replace("_", " ")
+    if not said or (key != STATEMENT_KEY and key not in said.casefold()):
         fields["key"] = statement.key
     if not said or statement.key != STATEMENT_KEY:
         fields["value"] = statement.value
@@ -126,13 +127,12 @@ def show_fact(candidate: Candidate, fact: Fact) -> Candidate:
 def profile_fields(name: ProfileClass, fact: Fact) -> dict[str, Any]:
     """Return what a profile shows of a fact; a doubt is told with it."""
     statement = fact.statement
-    fields = {
+    return {
         "id": statement.record_id,
         "class": name,
         "statement": _brief(statement),
         "since": f"{fact.valid_from:%Y-%m-%d}",
-    }
-    return fields | _doubt_fields(fact)
+    } | _doubt_fields(fact)
 
 
 def left_out_line(count: int) -> Candidate:
@@ -154,12 +154,8 @@ def _doubt_fields(fact: Fact) -> dict[str, Any]:
     doubt = fact.doubt
     if doubt is None:
         return {}
-    return {"questioned": {"text": doubt.text, "time": f"{doubt.said_at:%Y-%m-%d}"}}
-
-
-def _says(statement: str, words: str) -> bool:
-    """Return whether a statement names a topic itself, so that the topic adds nothing to it."""
-    return words == STATEMENT_KEY or words in statement.casefold()
+    said = {"text": doubt.text} if doubt.text else {}
+    return {"questioned": said | {"time": f"{doubt.said_at:%Y-%m-%d}"}}
 
 
 def show_insight(candidate: Candidate, insight: Insight) -> Candidate:

@@ -249,7 +249,6 @@ def _duplicate_reason(
 
 
 def told_profile(
-    user: str,
     read: RecallContent,
     found: Sequence[Candidate],
     options: TurnOptions,
@@ -262,15 +261,13 @@ def told_profile(
     What keeps a person safe has SAFETY_TOKENS more, and gives way last; instructions give way
     first. A sentence that is of several classes is told as the first of them that is no
     instruction."""
-    session = read.session
-    classes: Collection[str] = options.profile.classes
-    is_shared = session is not None and (session.shared or session.user_id not in ("", user))
-    if session is not None and session.classes is not None:
-        classes = session.classes
+    classes = read.audience.classes
+    if classes is None:
+        classes = options.profile.classes
     held = latest_by_identity(read.facts).values()
     lines = [
         (fact, fields, costs.text(orjson.dumps(fields).decode()))
-        for name, fact in profile_facts(held, classes, is_shared=is_shared)
+        for name, fact in profile_facts(held, classes)
         for fields in [profile_fields(name, fact)]
     ]
     remaining, of_safety, left_out = options.profile_tok_max, SAFETY_TOKENS, 0
@@ -303,21 +300,10 @@ def _request_terms(question: str) -> frozenset[str]:
 
     In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
     pets."""
-    clauses = _CLAUSE.split(question)
-    is_request = [requests_facts(clause) for clause in clauses]
-    free = {
-        term
-        for clause, requests in zip(clauses, is_request, strict=True)
-        if not requests
-        for term in terms(clause)
-    }
-    return frozenset(
-        term
-        for clause, requests in zip(clauses, is_request, strict=True)
-        if requests
-        for term in terms(clause)
-        if term not in free
-    )
+    requesting, others = set[str](), set[str]()
+    for clause in _CLAUSE.split(question):
+        (requesting if requests_facts(clause) else others).update(terms(clause))
+    return frozenset(requesting - others)
 
 
 def without_others(facts: Sequence[Fact], question: str) -> list[Fact]:
