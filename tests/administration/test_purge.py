@@ -182,6 +182,19 @@ async def test_a_user_is_purged_from_every_project_at_once(
     assert "ashu" not in mine
 
 
+async def test_shared_session_is_purged_after_one_of_its_users(
+    call: Door, admin: asyncpg.Connection
+) -> None:
+    await talk(call, "shared", "ada", "Ada")
+    await talk(call, "shared", "ben", "Ben", turn="t2")
+    # before the job that moves the items of the first user to the session
+    await purge(call, "user", "ada")
+    await purge(call, "session", "shared")
+    left = json.dumps(of(await rows(admin), call.caller.tenant, "default"))
+    assert "Ada" not in left
+    assert "Ben tea" not in left
+
+
 async def test_a_purged_path_goes_with_its_history_and_one_that_begins_alike_stays(
     filled: None, call: Door, admin: asyncpg.Connection
 ) -> None:
