@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
-from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.options import known_tenant, with_database
 from memsvc.cli.settings_option import place_of
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -117,7 +117,6 @@ def run_purge(
     """Return the result of tenant_purge, without a key.
 
     With `keys`, the keys of the tenant are deleted last, and counted."""
-    owner = tenant_of(tenant)
     try:
         model = arguments_of(Purge.purge)
         arguments = model.model_validate({"project": project} | args)
@@ -126,7 +125,7 @@ def run_purge(
         raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
 
     async def work(database: Database) -> dict[str, Any]:
-        clock = SystemClock()
+        owner, clock = await known_tenant(database, tenant), SystemClock()
         purge = Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
         [tool] = tools_of(purge)
         body = await run_tool(tool, Scope(owner, arguments.project), args)

@@ -57,6 +57,23 @@ def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
     assert told(shared, "usage", "--project", "*")["total"]["files"] == 0
 
 
+def test_unknown_tenant_is_an_error_and_nothing_is_stored_for_it(data_folder: Path) -> None:
+    here, nobody = ("--data-dir", str(data_folder)), "ab" * 32
+    for command in (
+        ("purge", "user", "ada", "--project", "p", "--confirm", "ada"),
+        ("purge", "tenant", "--keys", "--confirm", nobody),
+        ("jobs", "list"),
+        ("audit",),
+        ("maintain",),
+        ("shadow-report",),
+    ):
+        done = typed(*command, "--tenant", nobody, *here)
+        assert done.returncode == 1, command
+        assert done.stderr.startswith("Error: this tenant does not exist in the database"), command
+        assert "memsvc key list" in done.stderr
+    assert nobody not in typed("key", "list", *here).stdout
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for arguments in (
         ("session", "s", "--project", "*", "--tenant", "0" * 64),
