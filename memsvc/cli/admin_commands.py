@@ -96,9 +96,16 @@ def purge(
 def _receipt(body: dict[str, Any]) -> Iterator[str]:
     yield f"{body['level']} {body['name']} in project {body['project']}"
     yield from (f"{table}\t{count}" for table, count in body["counts"].items())
-    if body["dry_run"]:
+    for project, sessions in body["kept_sessions"].items():
+        yield (
+            f"not deleted: what this user said in sessions of several users in project {project}:"
+            f" {', '.join(sessions)}"
+        )
+    if not body["found"]:
+        yield f"nothing was found of this {body['level']}; check the name and the project"
+    if body["dry_run"] and body["found"]:
         yield f"nothing was deleted; to delete this data, add --confirm '{body['name']}'"
-    else:
+    if not body["dry_run"]:
         note = "; this run resumed an interrupted purge" if body["resumed"] else ""
         yield (
             f"complete: purge {body['purge_id']}, from {body['started_at']} to"

@@ -22,6 +22,16 @@ def told(shared: Served, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_purge_of_an_unknown_name_says_so(shared: Served) -> None:
+    purge = ("purge", "user", "adda", "--project", "default")
+    for confirmed in (["--dry-run"], ["--confirm", "adda"]):
+        done = typed(*purge, *confirmed, MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+        assert "nothing was found of this user; check the name and the project" in done.stdout
+        assert ("complete: purge" in done.stdout) == ("--confirm" in confirmed)
+        assert "to delete this data" not in done.stdout
+
+
 def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
     shared: Served, shared_urls: DatabaseUrls, tmp_path: Path
 ) -> None:
