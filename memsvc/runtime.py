@@ -540,7 +540,9 @@ async def build_runtime(
             worker_of(services, app_url, parts.jobs) if settings.worker.enabled else None,
             calls,
             dispatch,
-            Authenticator(database, settings.auth, clock, changes, issued, key_file),
+            Authenticator(
+                database, settings.auth, clock, metrics, changes, issued, key_file=key_file
+            ),
             changes,
             rates,
         )

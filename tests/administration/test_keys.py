@@ -14,7 +14,7 @@ from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.door import Door
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, RecordingMeter
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def doorman(database: Database, clock: FakeClock) -> Authenticator:
     """Lets in whoever has a key, and remembers none."""
-    return Authenticator(database, AuthOptions(cache_s=0), clock)
+    return Authenticator(database, AuthOptions(cache_s=0), clock, RecordingMeter())
 
 
 @pytest.fixture
