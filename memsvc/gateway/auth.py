@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -250,19 +250,17 @@ class Authenticator:
             self._tenants.put(caller.tenant, None)
         return caller
 
-    async def authenticate_request(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+    async def authenticate_request(self, scope: Scope) -> Caller:
         """Return the caller of a request, with what its headers name.
 
         Raises as `authenticate` does, and INVALID_ARGUMENT or INVALID_PATH for an invalid name in a
         header."""
-        received = credentials(
-            headers, scope["query_string"], key_in_query=self.options.key_in_query
-        )
+        received = self.received(scope)
         if received is None:
             self._refuse("missing")
             raise UnknownKeyError(None, tokens=self._tokens is not None)
         caller = await self.authenticate(scope, received)
-        if _CONNECTION_HEADERS.isdisjoint(headers):
+        if _CONNECTION_HEADERS.isdisjoint(state_of(scope).headers):
             return caller
         return _connected(caller, scope["headers"])
 

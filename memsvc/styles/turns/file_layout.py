@@ -149,46 +149,26 @@ def redacted_line(event: str, digest: int, now: datetime) -> bytes:
     """Return the event line that says of an item that something of it was forgotten.
 
     `digest` is the keyed digest of the whole item, by which it is known when it is sent again."""
-    record = {
-        "id": f"{event}-redacted",
-        "ts": exact_timestamp(now),
-        "type": "item_redacted",
-        "of": event,
-        "digest": digest,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _mark(event, "redacted", now, type="item_redacted", of=event, digest=digest)
 
 
 def restored_item_line(event: str, now: datetime) -> bytes:
     """Return the event line that says of an item that all of it is remembered again."""
-    record = {
-        "id": f"{event}-restored",
-        "ts": exact_timestamp(now),
-        "type": "item_restored",
-        "of": event,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _mark(event, "restored", now, type="item_restored", of=event)
 
 
 def restored_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a forgotten turn as remembered from there on."""
-    record = {
-        "id": f"{turn}-restored",
-        "ts": exact_timestamp(now),
-        "type": "turn_restored",
-        "turn_id": turn,
-    }
-    return orjson.dumps(record) + b"\n"
+    return _mark(turn, "restored", now, type="turn_restored", turn_id=turn)
 
 
 def forgotten_turn_line(turn: str, now: datetime) -> bytes:
     """Return the event line that marks a turn as forgotten from there on."""
-    record = {
-        "id": f"{turn}-forgotten",
-        "ts": exact_timestamp(now),
-        "type": "turn_forgotten",
-        "turn_id": turn,
-    }
+    return _mark(turn, "forgotten", now, type="turn_forgotten", turn_id=turn)
+
+
+def _mark(marked: str, state: str, now: datetime, **fields: Any) -> bytes:
+    record = {"id": f"{marked}-{state}", "ts": exact_timestamp(now)} | fields
     return orjson.dumps(record) + b"\n"
 
 
