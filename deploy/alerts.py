@@ -91,6 +91,16 @@ RULES = (
         " (RESOURCE_BUSY).",
     ),
     Rule(
+        "MemsvcKeysRefused",
+        'sum(rate(memsvc_keys_refused_total{reason!="missing"}[5m])) > 1',
+        "10m",
+        "warning",
+        "More than one request per second is refused because of an invalid key: a client has an old"
+        " key, or somebody guesses keys.",
+        "Clients with valid keys are not affected. Clients with a revoked or expired key have no"
+        " memory until they get another key.",
+    ),
+    Rule(
         "MemsvcLoopHeld",
         f"{slowest('memsvc_loop_lag_ms_bucket')} > 100",
         "5m",

@@ -87,6 +87,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             stacked=True,
         ),
         Panel(
+            "Refused keys",
+            "Requests and sign-ins refused because of their key. Many unknown keys come from a"
+            " client with an old key, or from somebody who guesses keys.",
+            "reqps",
+            (rate("memsvc_keys_refused_total", "reason", "{{reason}}"),),
+            stacked=True,
+        ),
+        Panel(
             "Event loop delay",
             "If this delay exceeds 100 ms, the process needs more CPU, or a call is"
             " blocking the loop.",

@@ -28,7 +28,7 @@ from memsvc.administration.archive_restore import FileQuotas
 from memsvc.administration.archive_tools import ArchiveTransfer
 from memsvc.administration.audit import AuditTool
 from memsvc.administration.purge import Purge, PurgeLevel
-from memsvc.administration.tenant_keys import KeyTools
+from memsvc.administration.tenant_keys import TOOLS_HINT, KeyTools
 from memsvc.administration.usage_tools import (
     CallLogReader,
     EffectiveLimits,
@@ -48,6 +48,7 @@ from memsvc.core.rules.extraction import LANGUAGES, extract
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.core.urls import is_loopback
+from memsvc.core.validation_messages import suggest_name
 from memsvc.database_setup import is_schema_current, opened_database
 from memsvc.folder_key import KEY_FILE, list_legacy_keys
 from memsvc.gateway import rest
@@ -199,7 +200,7 @@ def _administration(services: Services, known_jobs: list[str]) -> Published:
     )
     parts = (
         archives,
-        KeyTools(database, clock),
+        KeyTools(database, clock, tool_names),
         CallLogReader(database, clock, settings.audit.retention_days),
         JobTools(database, clock),
         LimitReader(effective_limits(settings)),
@@ -318,6 +319,11 @@ def all_published(*, optional: bool = True) -> Published:
         {"settings": {"mcp": {"memory": {"shadow": {"enabled": optional}}}}}
     )
     return published(Services(settings, nothing, SystemClock(), O200kCounter(), nothing, Models()))
+
+
+def tool_names() -> list[str]:
+    """Return the names of all tools, whether or not the settings enable them."""
+    return [tool.name for tool in all_published().tools]
 
 
 _RATES: Final = "limits.rates."
@@ -512,7 +518,9 @@ async def build_runtime(
             worker_of(services, app_url, parts.jobs) if settings.worker.enabled else None,
             calls,
             dispatch,
-            Authenticator(database, settings.auth, clock, changes, issued, key_file),
+            Authenticator(
+                database, settings.auth, clock, metrics, changes, issued, key_file=key_file
+            ),
             changes,
             rates,
         )
@@ -534,14 +542,13 @@ def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
 
     Raises SettingsError for a name that is not a tool.
     """
-    names, tool_names = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
-    if not names <= {*tool_names}:
+    names, known = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
+    if unknown := sorted(names.difference(known)):
         raise SettingsError(
             [
-                (
-                    "settings.mcp.tools.disabled contains unknown names; the tools are:"
-                    f" {', '.join(tool_names)}"
-                )
+                f"settings.mcp.tools.disabled: unknown tool {name};"
+                f" {suggest_name(name, known) or TOOLS_HINT}"
+                for name in unknown
             ]
         )
     return names

@@ -136,6 +136,7 @@ class PurgeRun:
     purge: UUID
     dry_run: bool
     counts: Counter[str] = field(default_factory=Counter)
+    kept_sessions: dict[str, list[str]] = field(default_factory=dict)
     resumed: bool = False
 
     @asynccontextmanager
@@ -362,6 +363,14 @@ class PurgeResult:
         dict[str, int],
         "number of deleted rows of each table; in a dry run, the number that would be deleted",
     ]
+    found: Annotated[
+        bool, "false if nothing of this name is stored, apart from its calls in the call log"
+    ]
+    kept_sessions: Annotated[
+        dict[str, list[str]],
+        "sessions by project that remain because other users spoke in them too; they still contain"
+        " what the purged user said",
+    ]
     complete: Annotated[bool, "true once everything has been deleted"]
 
 
@@ -431,6 +440,7 @@ class Purge:
                 await self._purge_all(scope, purge_run)
             case _:
                 await self._purge_named(scope, level, name, purge_run)
+        counts, kept_sessions = +purge_run.counts, purge_run.kept_sessions
         return PurgeResult(
             str(purge),
             level,
@@ -440,7 +450,9 @@ class Purge:
             purge_run.resumed,
             started_at,
             self.clock.now(),
-            dict(sorted((+purge_run.counts).items())),
+            dict(sorted(counts.items())),
+            bool(counts.keys() - {"calls"} or kept_sessions or purge_run.resumed),
+            kept_sessions,
             not dry_run,
         )
 
@@ -464,6 +476,8 @@ class Purge:
             for owner in self.owners[level]:
                 async for owner_data in owner(project, name):
                     await steps.purge(owner_data)
+                    if owner_data.kept_sessions:
+                        run.kept_sessions[project.project] = [*owner_data.kept_sessions]
             finished.append((steps, names))
         if not run.dry_run:
             ended_at = await self._flush_pending()

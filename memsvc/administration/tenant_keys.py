@@ -1,6 +1,6 @@
 """API keys of a tenant, managed by one of them: none can grant more than it may itself."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
 from memsvc.core.timestamp import Timestamp
 from memsvc.core.tool_methods import admin_tool, result
 from memsvc.core.tools import TenantArguments, Toolset
+from memsvc.core.validation_messages import suggest_name
 from memsvc.store import keys
 from memsvc.store.database import Database
 from memsvc.store.keys import ApiKey, KeyChanges, NewKey, change_keys, create_key
@@ -48,6 +49,7 @@ PROJECT_IGNORED: Final = "ignored: keys belong to the tenant"
 KEY_ID: Final = "id of the key, as in keys_list"
 EVEN_LAST: Final = "proceed even if no other permanent key is able to manage the tenant's keys"
 OVERLAP_HOURS: Final = 24.0
+TOOLS_HINT: Final = "docs/tools.md lists all tools"
 UserName = Annotated[str, AfterValidator(lambda value: checked_name(value, "user_id"))]
 KeyId = Annotated[UUID, KEY_ID]
 key_tool = partial(
@@ -174,11 +176,12 @@ class KeyTools:
     """The tools over a tenant's keys.
 
     The caller cannot change keys that may more than itself. If it is confined to projects, it sees
-    only keys confined to some of these.
+    only keys confined to some of these. `tool_names` returns the names that a key may hide.
     """
 
     database: Database
     clock: Clock
+    tool_names: Callable[[], Collection[str]]
 
     @key_tool("keys_list", "List API keys", read_only=True, idempotent=True)
     async def list_keys(self, caller: Caller) -> KeyList:
@@ -194,6 +197,7 @@ class KeyTools:
         The key is returned only once."""
         now = self.clock.now()
         _check_expiry(properties, now)
+        self._check_hidden(properties, caller.hidden_tools)
         like_caller = ApiKey(
             UUID(int=0),
             caller.tenant,
@@ -279,6 +283,7 @@ class KeyTools:
                 raise conflict(
                     "this key is revoked, which cannot be undone", recovery="create another key"
                 )
+            self._check_hidden(update, key.hidden_tools)
             updated = update.of(key, caller)
             _check_grant(caller, updated)
             if updated.expires_at != key.expires_at:
@@ -286,24 +291,47 @@ class KeyTools:
             key = await _put(changes, key, updated, now, even_last=update.even_last)
         return KeyChange(self._listed(caller, key))
 
+    def _check_hidden(self, properties: KeyProperties, old: Iterable[str]) -> None:
+        """Raise INVALID_ARGUMENT for an unknown tool, unless it was hidden before.
+
+        Another version of memsvc may have had it."""
+        if properties.hidden_tools:
+            check_tools(properties.hidden_tools, {*self.tool_names(), *old})
+
     def _listed(self, caller: Caller, key: ApiKey) -> ListedKey:
-        is_valid = key.is_valid(self.clock.now())
-        return ListedKey(
-            key.key_id,
-            key.label,
-            "revoked" if key.revoked_at is not None else "valid" if is_valid else "expired",
-            sorted(key.permissions),
-            None if key.projects is None else sorted(key.projects),
-            sorted(key.hidden_tools),
-            key.created_at,
-            key.expires_at,
-            key.revoked_at,
-            key.last_used_at,
-            key.key_id == caller.key_id,
-            sorted(key.toolsets),
-            key.tenant.hex(),
-            key.user_id,
-        )
+        return listed_key(key, self.clock.now(), caller.key_id)
+
+
+def check_tools(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise INVALID_ARGUMENT for an unknown tool, with the nearest known names.
+
+    The error only repeats a name that is near a known one: another one may be a secret."""
+    for number, name in enumerate(names):
+        if name not in known:
+            near = suggest_name(name, known)
+            where = f"unknown tool {name}" if near else f"hidden tool {number + 1} is unknown"
+            raise invalid(where, recovery=near or TOOLS_HINT)
+
+
+def listed_key(key: ApiKey, now: datetime, own_id: UUID | None) -> ListedKey:
+    """Return what is listed of a key; `own_id` is the id of the key that asks."""
+    is_valid = key.is_valid(now)
+    return ListedKey(
+        key.key_id,
+        key.label,
+        "revoked" if key.revoked_at is not None else "valid" if is_valid else "expired",
+        sorted(key.permissions),
+        None if key.projects is None else sorted(key.projects),
+        sorted(key.hidden_tools),
+        key.created_at,
+        key.expires_at,
+        key.revoked_at,
+        key.last_used_at,
+        key.key_id == own_id,
+        sorted(key.toolsets),
+        key.tenant.hex(),
+        key.user_id,
+    )
 
 
 def _is_within(projects: frozenset[str] | None, bounds: frozenset[str] | None) -> bool:
@@ -358,17 +386,13 @@ def _check_capacity(changes: KeyChanges, now: datetime) -> None:
 
 
 async def _add(changes: KeyChanges, key: ApiKey, now: datetime) -> NewKey:
+    names = ("permissions", "projects", "hidden_tools", "expires_at", "toolsets", "user_id")
     return await create_key(
         changes.tx,
         key.label,
         now,
         tenant=changes.tx.scope.tenant,
-        permissions=key.permissions,
-        projects=key.projects,
-        hidden_tools=key.hidden_tools,
-        expires_at=key.expires_at,
-        toolsets=key.toolsets,
-        user_id=key.user_id,
+        **{name: getattr(key, name) for name in names},
     )
 
 

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
-from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.options import known_tenant, with_database
 from memsvc.cli.settings_option import place_of
 from memsvc.cli.tool_client import (
     CommandOutput,
@@ -97,9 +97,16 @@ def purge(
 def _receipt(body: JsonObject) -> Iterator[str]:
     yield f"{body['level']} {body['name']} in project {body['project']}"
     yield from (f"{table}\t{count}" for table, count in body["counts"].items())
-    if body["dry_run"]:
+    for project, sessions in body["kept_sessions"].items():
+        yield (
+            f"not deleted: what this user said in sessions of several users in project {project}:"
+            f" {', '.join(sessions)}"
+        )
+    if not body["found"]:
+        yield f"nothing was found of this {body['level']}; check the name and the project"
+    if body["dry_run"] and body["found"]:
         yield f"nothing was deleted; to delete this data, add --confirm '{body['name']}'"
-    else:
+    if not body["dry_run"]:
         note = "; this run resumed an interrupted purge" if body["resumed"] else ""
         yield (
             f"complete: purge {body['purge_id']}, from {body['started_at']} to"
@@ -118,7 +125,6 @@ def run_purge(
     """Return the result of tenant_purge, without a key.
 
     With `keys`, the keys of the tenant are deleted last, and counted."""
-    owner = tenant_of(tenant)
     try:
         model = arguments_of(Purge.purge)
         arguments = model.model_validate({"project": project} | args)
@@ -127,7 +133,7 @@ def run_purge(
         raise invalid(f"{'.'.join(map(str, first['loc']))} {validation_message(first)}") from error
 
     async def work(database: Database) -> JsonObject:
-        clock = SystemClock()
+        owner, clock = await known_tenant(database, tenant), SystemClock()
         purge = Purge(database, clock, owners(database, clock), settle_s=settle_s(settings))
         [tool] = tools_of(purge)
         body = await run_tool(tool, Scope(owner, arguments.project), args)

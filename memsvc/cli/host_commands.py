@@ -108,7 +108,7 @@ def install(
         files.settings_file.unlink(missing_ok=True)
         _store_rest(files, settings)
     if not remove:
-        _print_next(host, settings)
+        _print_next(host, target)
 
 
 def _key_of_folder(*, is_needed: bool) -> str:
@@ -134,15 +134,19 @@ def _print_updates(updates: list[FileUpdate], key: str, *, dry_run: bool) -> Non
         print(f"{state}: {file}{private}")
 
 
-def _print_next(host: HostName, settings: HookSettings) -> None:
+def _print_next(host: HostName, target: InstallTarget) -> None:
     """Say whose memory it is, where it can be seen, and what to do next."""
+    settings = target.settings
+    # its shared files name no user, and no hook of it does
+    asks = host == "vscode" and target.scope == "project"
+    user = "the user that the key is bound to" if asks else f"user {settings.user}"
     here = settings.project or project_of(str(Path.cwd()))
     each = (
         ""
         if settings.project
         else " (each repository has its own project; this is the project of the current folder)"
     )
-    print(f"memory is stored for: user {settings.user}, project {here}{each}")
+    print(f"memory is stored for: {user}, project {here}{each}")
     print(f"console: {settings.url}{CONSOLE_PATH}")
     if host in NOTES:
         print(NOTES[host])

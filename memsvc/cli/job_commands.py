@@ -10,7 +10,7 @@ import orjson
 from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.options import tenant_of, with_database
+from memsvc.cli.options import known_tenant, with_database
 from memsvc.cli.settings_option import CommandPlace, using_place
 from memsvc.cli.tool_client import Json, command_group
 from memsvc.store import backlog
@@ -46,12 +46,12 @@ def list_jobs(
         limit = min(limit, SERVER_LIMIT_MAX)
         jobs = place.call("tenant_jobs", state=state, limit=limit)["jobs"]
     else:
-        owner = None if tenant is None else tenant_of(tenant)
-        found = with_database(
-            place.settings(),
-            lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
-        )
-        jobs = [_row(job) for job in found]
+
+        async def listed(database: Database) -> list[QueuedJob]:
+            owner = None if tenant is None else await known_tenant(database, tenant)
+            return await backlog.list_jobs(database, owner, state=state, limit=limit)
+
+        jobs = [_row(job) for job in with_database(place.settings(), listed)]
     if as_json:
         _print_json(jobs)
         return

@@ -4,6 +4,7 @@ The command uses the server of --url or MEMSVC_URL, with the permissions of MEMS
 a server, it works on the data folder or the configured database, as its operator."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Final
@@ -12,16 +13,18 @@ from uuid import UUID
 from typer import Option, prompt
 
 from memsvc.adapters.clock import SystemClock
+from memsvc.administration.tenant_keys import check_tools, listed_key
 from memsvc.cli.options import tenant_of, with_database
 from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
 from memsvc.cli.tool_client import CommandOutput, Json, command_group, show, with_options
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project, checked_name
-from memsvc.core.scope import ALL_PERMISSIONS, Permission
+from memsvc.core.scope import Permission
 from memsvc.core.tools import parse_toolsets
 from memsvc.settings import Settings
 from memsvc.store import keys
-from memsvc.store.keys import ApiKey
+from memsvc.store.database import Database
+from memsvc.store.keys import ApiKey, NewKey
 
 NEW_TENANT: Final = (
     "This tenant is new and has no data. To create a key for existing data, pass --tenant with a"
@@ -74,43 +77,38 @@ def create_key(
 ) -> None:
     """Create a key and print it once, together with the tenant whose data it can access."""
     now = SystemClock().now()
-    toolsets = parse_toolsets(toolset or ())
-    expires_at = None if expires_days is None else now + timedelta(days=expires_days)
+    properties: dict[str, Any] = {
+        "permissions": permission,
+        "projects": [check_project(name) for name in project or ()],
+        "hidden_tools": hide_tool,
+        "toolsets": sorted(parse_toolsets(toolset or ())),
+        "user_id": checked_name(user, "user_id"),
+        "expires_at": None if expires_days is None else now + timedelta(days=expires_days),
+    }
+    properties = {name: value for name, value in properties.items() if value}
     if place.server:
         if tenant is not None:
             raise invalid(
                 "a server creates keys only for the tenant of MEMSVC_API_KEY: omit --tenant",
                 recovery="to create the key without the server, pass --data-dir or --config",
             )
-        options: dict[str, Any] = {
-            "permissions": permission,
-            "projects": project,
-            "hidden_tools": hide_tool,
-            "toolsets": sorted(toolsets),
-            "user_id": user,
-        }
-        args: dict[str, Any] = {name: value for name, value in options.items() if value}
-        until = expires_at and expires_at.isoformat()
-        created = place.call("keys_create", label=label, expires_at=until, **args)
+        created = place.call("keys_create", label=label, **properties)
         _show_new(place, created, as_json=as_json)
         return
-    made = with_database(
-        place.settings(create=True),
-        lambda database: keys.create_key(
-            database,
-            label,
-            now,
-            tenant=None if tenant is None else tenant_of(tenant),
-            permissions=permission or ALL_PERMISSIONS,
-            projects=[check_project(name) for name in project] if project else None,
-            hidden_tools=hide_tool or (),
-            expires_at=expires_at,
-            toolsets=toolsets,
-            user_id=checked_name(user, "user_id"),
-        ),
-    )
+    if hide_tool:
+        from memsvc.runtime import tool_names  # noqa: PLC0415 - loads the whole server
+
+        check_tools(hide_tool, tool_names())
+    owner = None if tenant is None else tenant_of(tenant)
+
+    async def create(database: Database) -> tuple[NewKey, bool]:
+        is_known = owner is not None and await keys.is_known(database, owner)
+        made = await keys.create_key(database, label, now, tenant=owner, **properties)
+        return made, is_known
+
+    made, is_known = with_database(place.settings(create=True), create)
     created = {"text": made.text, "key": _row(made.key, now)}
-    _show_new(place, created, *([] if tenant else [NEW_TENANT]), as_json=as_json)
+    _show_new(place, created, *([] if is_known else [NEW_TENANT]), as_json=as_json)
 
 
 @using_place
@@ -207,22 +205,9 @@ def bind_key(
 
 def _row(key: ApiKey, now: datetime) -> dict[str, Any]:
     """Return what a server says of a key, as far as it does not depend on who asks."""
-    state = "revoked" if key.revoked_at else "valid" if key.is_valid(now) else "expired"
-    return {
-        "key_id": str(key.key_id),
-        "label": key.label,
-        "state": state,
-        "permissions": sorted(key.permissions),
-        "projects": None if key.projects is None else sorted(key.projects),
-        "hidden_tools": sorted(key.hidden_tools),
-        "toolsets": sorted(key.toolsets),
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-        "tenant": key.tenant.hex(),
-        "user_id": key.user_id,
-    }
+    listed = asdict(listed_key(key, now, None)) | {"key_id": str(key.key_id)}
+    del listed["is_yours"]
+    return listed
 
 
 def _columns(key: Mapping[str, Any]) -> Iterable[str]:

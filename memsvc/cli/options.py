@@ -12,7 +12,7 @@ from memsvc import database_setup
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import invalid, not_found, permission_denied
 from memsvc.core.paths import check_project
-from memsvc.core.scope import TENANT_BYTES, Permission, Scope
+from memsvc.core.scope import ALL_PROJECTS, TENANT_BYTES, Permission, Scope
 from memsvc.folder_key import list_legacy_keys, visible_key_file
 from memsvc.gateway.auth import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
@@ -86,7 +86,7 @@ async def owner_of(
     PERMISSION_DENIED for a key that is not valid, may not write, or may not use the project (or all
     projects)."""
     if tenant is not None:
-        return tenant_of(tenant)
+        return await known_tenant(database, tenant)
     text = os.environ.get(KEY_VARIABLE) or prompt(
         "The API key for this memory", hide_input=True, err=True
     )
@@ -125,6 +125,19 @@ async def scopes_of(database: Database, tenant: bytes, only: str | None) -> Asyn
         if not names:
             return
         after = names[-1]
+
+
+async def known_tenant(database: Database, text: str) -> bytes:
+    """Return the tenant that these digits stand for. Raises NOT_FOUND if it was never seen.
+
+    A tenant without keys that has data is known too."""
+    tenant = tenant_of(text)
+    if await keys.is_known(database, tenant):
+        return tenant
+    async with database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
+        if await projects.next_project(tx, "") is None:
+            raise keys.unknown_tenant()
+    return tenant
 
 
 def tenant_of(text: str) -> bytes:

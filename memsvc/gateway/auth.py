@@ -1,7 +1,8 @@
 """Authentication: the caller of a request's key or token, and 401 if there is none."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -24,7 +25,7 @@ from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission
 from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.paths import check_project, checked_name
-from memsvc.core.ports import Clock
+from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import OPEN_LABEL, Caller, ConnectionDefaults
 from memsvc.core.tools import HOST_TOOLSET
 from memsvc.core.urls import decode_header
@@ -32,6 +33,7 @@ from memsvc.gateway.credentials import (
     AuthFailures,
     Credentials,
     KeyCache,
+    KeyRefusal,
     counted_address,
     credentials,
     is_local,
@@ -169,14 +171,17 @@ class Authenticator:
         database: Database,
         options: AuthOptions,
         clock: Clock,
+        meter: Meter,
         changes: Changes | None = None,
         tokens: TokenVerifier | None = None,
+        *,
         key_file: Path | None = None,
     ) -> None:
         self._database = database
         self.options = options
         self._is_open = options.mode == "open"
         self._clock = clock
+        self._meter = meter
         self._tokens = tokens
         self._key_file = key_file
         self._streams = OpenStreams(self._find_all, max(options.cache_s, STREAM_CHECK_S_MIN))
@@ -191,6 +196,7 @@ class Authenticator:
         self._tenants = LatestDict[bytes, None](options.cache_keys_max)
         self._new_tenants: set[bytes] = set()
         self._uses: dict[UUID, datetime] = {}
+        self._refusals: Counter[KeyRefusal] = Counter()
 
     async def resolve(self, text: str) -> Caller | None:
         """Return the caller of this key, or None if the key is not valid.
@@ -244,18 +250,17 @@ class Authenticator:
             self._tenants.put(caller.tenant, None)
         return caller
 
-    async def authenticate_request(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+    async def authenticate_request(self, scope: Scope) -> Caller:
         """Return the caller of a request, with what its headers name.
 
         Raises as `authenticate` does, and INVALID_ARGUMENT or INVALID_PATH for an invalid name in a
         header."""
-        received = credentials(
-            headers, scope["query_string"], key_in_query=self.options.key_in_query
-        )
+        received = self.received(scope)
         if received is None:
+            self._refuse("missing")
             raise UnknownKeyError(None, tokens=self._tokens is not None)
         caller = await self.authenticate(scope, received)
-        if _CONNECTION_HEADERS.isdisjoint(headers):
+        if _CONNECTION_HEADERS.isdisjoint(state_of(scope).headers):
             return caller
         return _connected(caller, scope["headers"])
 
@@ -269,24 +274,33 @@ class Authenticator:
         if caller is not None:
             return caller
         address = counted_address(scope, self.options.trusted_proxies)
-        if self._is_failure(received.text) and (wait_s := self._failures.wait_s(address)) > 0:
+        refusal = self._refusal_of(received.text)
+        if refusal == "unknown" and (wait_s := self._failures.wait_s(address)) > 0:
+            self._refuse("limited")
             raise MemsvcError(
                 Code.RATE_LIMITED,
                 "too many invalid keys came from this address",
                 retry_after_s=wait_s,
             )
+        self._refuse(refusal)
         file = self._key_file if is_local(scope) else None
         raise UnknownKeyError(received.text, file, tokens=self._tokens is not None)
 
-    def _is_failure(self, text: str) -> bool:
-        """Return whether this may have been an attempt to guess a key: one that is not listed.
+    def _refusal_of(self, text: str) -> KeyRefusal:
+        """Return why these credentials are refused.
 
-        A revoked key is listed. Nobody guesses a token, and where every key opens a tenant there is
-        nothing to guess.
+        An unknown key may have been an attempt to guess one. Nobody guesses a token, and where
+        every key opens a tenant there is nothing to guess.
         """
-        if self._is_open or self._is_token(text):
-            return False
-        return not (self._can_be_key(text) and self._key_cache.was_listed(keys.hash_key(text)))
+        if self._is_token(text):
+            return "token"
+        listed = self._can_be_key(text) and self._key_cache.was_listed(keys.hash_key(text))
+        return "expired" if self._is_open or listed else "unknown"
+
+    def _refuse(self, reason: KeyRefusal) -> None:
+        self._meter.add("memsvc_keys_refused_total", reason=reason)
+        if reason != "missing":  # probes and browsers send none
+            self._refusals[reason] += 1
 
     @contextmanager
     def watch_validity(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
@@ -354,13 +368,22 @@ class Authenticator:
                 "the time of last use of some keys could not be stored", code=error.code.value
             )
 
+    def log_refusals(self) -> None:
+        """Log how many keys were refused since the previous time, by reason."""
+        if refusals := dict(self._refusals):
+            self._refusals.clear()
+            log.warning("requests were refused because of their keys", **refusals)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write last uses of keys and end streams in the background; write again at the end."""
+        """Write last uses of keys and end streams in the background; write again at the end.
+
+        Refused keys are logged as often."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._streams.running())
             if self._tokens is not None:
                 await stack.enter_async_context(self._tokens.running())
+            stack.callback(self.log_refusals)
             stack.push_async_callback(self.write_last_used)
             await stack.enter_async_context(in_background(self._keep_writing()))
             yield
@@ -369,6 +392,7 @@ class Authenticator:
         while True:
             await asyncio.sleep(self.options.last_used_every_s)
             await self.write_last_used()
+            self.log_refusals()
 
 
 PROJECT_HEADER: Final = b"x-memsvc-project"

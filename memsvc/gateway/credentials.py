@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, Literal, get_args
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
@@ -26,6 +26,11 @@ QUERY_S_MAX: Final = 5.0
 """Seconds that a look-up may take, waiting for its turn included."""
 CONCURRENT_QUERIES: Final = 4
 """Concurrent look-ups: the rest of the pool is for authenticated callers."""
+
+KeyRefusal = Literal["missing", "unknown", "expired", "token", "limited"]
+KEY_REFUSALS: Final[tuple[KeyRefusal, ...]] = get_args(KeyRefusal)
+"""Why a key is refused: none was sent, it is not listed, it is revoked or expired, it is an invalid
+access token, or too many invalid keys came from its address."""
 
 QUERY_NAMES = ("APIKEY", "apikey", "api_key")
 

@@ -8,7 +8,7 @@ from functools import partial
 from io import FileIO
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio.to_thread
 import orjson
@@ -46,6 +46,7 @@ from memsvc.gateway.operations import (
     has_prefix,
     perform,
     query_arguments,
+    raw_segments,
 )
 from memsvc.gateway.rest import error_response
 from memsvc.gateway.streams import file_response, is_too_large, receive_body, write_condition
@@ -300,8 +301,7 @@ def _disk_full(error: OSError | None) -> MemsvcError:
 
 def _segments(scope: Scope) -> list[str]:
     """Return a request's path between its slashes, with what it does to files decoded."""
-    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    segments = raw.decode("ascii", "replace").split("/")[1:]
+    segments = raw_segments(scope)
     if not any(segments[2:]):
         segments = segments[:2]
     return [*segments[:3], *map(unquote, segments[3:4]), *segments[4:]]

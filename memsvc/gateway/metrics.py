@@ -18,6 +18,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.options import Options
 from memsvc.core.tools import Job, Tool
 from memsvc.gateway.admission import LANES, REJECT_REASONS
+from memsvc.gateway.credentials import KEY_REFUSALS
 from memsvc.store.backlog import Backlog
 from memsvc.store.locks import LockKind
 from memsvc.store.usage import IndexSize
@@ -209,6 +210,12 @@ _METRICS = (
         "memsvc_refused_total",
         "Calls and requests refused because the server was at capacity",
         {"reason": REJECT_REASONS},
+    ),
+    MetricDescription(
+        "memsvc_keys_refused_total",
+        "Requests and sign-ins refused because of their key: it was missing, not known, revoked or"
+        " expired, an invalid access token, or one of too many invalid keys from its address",
+        {"reason": KEY_REFUSALS},
     ),
     MetricDescription(
         "memsvc_slot_wait_ms",

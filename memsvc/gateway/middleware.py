@@ -328,7 +328,7 @@ class GatewayMiddleware(HttpMiddleware):
         if scope["method"] == "OPTIONS":  # it has no key, and no route accepts it: 405, or 404
             return None
         try:
-            state.caller = await self._authenticator.authenticate_request(scope, state.headers)
+            state.caller = await self._authenticator.authenticate_request(scope)
         except MemsvcError as error:
             return self._challenge.error(error, scope)
         return None

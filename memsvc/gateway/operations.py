@@ -106,9 +106,14 @@ def _path(segments: Sequence[str]) -> str:
 
 def segments_of(scope: Scope) -> list[str]:
     """Return a request's path between its slashes, as it was sent, without a slash at its end."""
-    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    segments = raw.decode("ascii", "replace").split("/")[1:]
+    segments = raw_segments(scope)
     return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
+
+
+def raw_segments(scope: Scope) -> list[str]:
+    """Return a request's path between its slashes, as it was sent."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    return raw.decode("ascii", "replace").split("/")[1:]
 
 
 def query_arguments(request: Request, *names: str) -> JsonObject:

@@ -388,9 +388,10 @@ async def _remove_terms(
             await _remove_batch(tx, index_id, index_id, own, named, change)
             continue
         positions = await search_positions(tx, index_id, list(named))
-        for search_id, numbers in positions.items():
-            await _remove_batch(tx, index_id, search_id, numbers, named, change)
         nowhere = named.keys() - {entry for numbers in positions.values() for entry in numbers}
+        for search_id, numbers in positions.items():
+            if not await _remove_batch(tx, index_id, search_id, numbers, named, change):
+                nowhere |= numbers.keys()
         if nowhere:
             await tx.execute(
                 f"""
@@ -409,12 +410,13 @@ async def _remove_batch(
     numbers: Mapping[int, int],
     indexed: Mapping[int, set[str]],
     change: _Change,
-) -> None:
-    """Remove the terms of entries from a search index, where they have these numbers."""
+) -> bool:
+    """Remove the terms of entries from a search index, where they have these numbers.
+
+    Returns False, and changes nothing, if the search index was purged."""
     term_entries = [(term, number) for entry, number in numbers.items() for term in indexed[entry]]
     args = [search_id, *columns_of(term_entries, 2)]
-    # A transaction that waits here for a fold sees its row of the index, but none of its postings:
-    # see `_retry_removal`.
+    # A transaction that waits here for a fold sees its row of the index, but none of its postings.
     merged_since = await tx.fetchval(
         f"""
         WITH shelf AS MATERIALIZED (
@@ -449,20 +451,16 @@ async def _remove_batch(
         list(numbers),
     )
     if merged_since:
-        await _retry_removal(tx, args)
-
-
-async def _retry_removal(tx: Tx, args: Sequence[Any]) -> None:
-    """Remove entries from postings made while `_remove_terms` waited for the index lock."""
-    await tx.execute(
-        f"""
-        WITH shelf AS MATERIALIZED (
-            SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2
-                AND book = $3
-        ), {_REMOVE_TERMS} SELECT true
-        """,
-        *args,
-    )
+        await tx.execute(
+            f"""
+            WITH shelf AS MATERIALIZED (
+                SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1
+                    AND project = $2 AND book = $3
+            ), {_REMOVE_TERMS} SELECT true
+            """,
+            *args,
+        )
+    return merged_since is not None
 
 
 async def set_feedback(tx: Tx, index_id: int, entries: Sequence[int], feedback: int) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from memsvc.core.errors import conflict, not_found
+from memsvc.core.errors import MemsvcError, conflict, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, TENANT_BYTES, Permission, Scope
 from memsvc.store.changes import CHANNEL
@@ -185,6 +185,16 @@ async def list_tenants(database: Database) -> list[bytes]:
     return [row["tenant"] for row in rows]
 
 
+async def is_known(database: Database, tenant: bytes) -> bool:
+    """Return whether a tenant was ever seen."""
+    return bool(await database.registry("SELECT 1 FROM tenants WHERE tenant = $1", tenant))
+
+
+def unknown_tenant() -> MemsvcError:
+    """Return the error for a tenant that was never seen."""
+    return not_found("this tenant does not exist in the database", recovery=LIST_KEYS)
+
+
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     """Revoke a key for good; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(
@@ -243,8 +253,8 @@ async def rotate_key(
 
 async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
-    if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
-        raise not_found("this tenant does not exist in the database")
+    if not await is_known(database, tenant):
+        raise unknown_tenant()
     rows = await database.registry(
         with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant
     )

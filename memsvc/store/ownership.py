@@ -54,6 +54,8 @@ class OwnerData:
     the rows of `owners` (column and value, as `TABLES` declares), then the files; `last` is removed
     in the transaction that opens everything again. The resources at the URIs in `changed` are gone
     from then on.
+
+    `kept_sessions` stay, although what the owner said is in them.
     """
 
     locks: tuple[Lock, ...] = ()
@@ -66,6 +68,7 @@ class OwnerData:
     owners: tuple[tuple[str, str], ...] = ()
     last: tuple[PurgeStep, ...] = ()
     changed: tuple[str, ...] = ()
+    kept_sessions: tuple[str, ...] = ()
 
 
 Owner = Callable[[Scope, str], AsyncIterator[OwnerData]]

@@ -14,7 +14,7 @@ from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.door import Door
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, RecordingMeter
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def doorman(database: Database, clock: FakeClock) -> Authenticator:
     """Lets in whoever has a key, and remembers none."""
-    return Authenticator(database, AuthOptions(cache_s=0), clock)
+    return Authenticator(database, AuthOptions(cache_s=0), clock, RecordingMeter())
 
 
 @pytest.fixture
@@ -141,6 +141,27 @@ async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(
     assert made["key"]["hidden_tools"] == ["file_read", "file_write"]
     changed = await door("keys_update", key_id=made["key"]["key_id"], hidden_tools=[])
     assert changed["key"]["hidden_tools"] == ["file_read"]
+
+
+async def test_unknown_hidden_tool_is_refused_with_the_nearest_names(
+    root: Door, database: Database, clock: FakeClock
+) -> None:
+    typo = await root.refuses("INVALID_ARGUMENT", "keys_create", hidden_tools=["file_wriet"])
+    assert "unknown tool file_wriet" in typo["message"]
+    assert "file_write" in typo["recovery"]
+    secret = await root.refuses("INVALID_ARGUMENT", "keys_create", hidden_tools=["sk-1"])
+    assert "sk-1" not in str(secret)
+    assert len((await root("keys_list"))["keys"]) == 1
+
+    # another version of memsvc had this tool
+    old = await keys.create_key(
+        database, "old", clock.now(), tenant=root.caller.tenant, hidden_tools=["gone"]
+    )
+    about = {"key_id": str(old.key.key_id)}
+    changed = await root("keys_update", **about, hidden_tools=["gone", "file_write"])
+    assert changed["key"]["hidden_tools"] == ["file_write", "gone"]
+    await root.refuses("INVALID_ARGUMENT", "keys_update", **about, hidden_tools=["goen"])
+    assert (await root("keys_list"))["keys"][1]["hidden_tools"] == ["file_write", "gone"]
 
 
 async def test_a_key_keeps_its_toolsets_and_hands_them_on(

@@ -174,12 +174,61 @@ async def test_a_purged_user_goes_with_sessions_facts_boards_and_memories(
     assert (await purge(call, "user", "ashu"))["counts"] == {}
 
 
+async def test_receipt_names_shared_sessions_that_keep_the_words_of_a_purged_user(
+    call: Door,
+) -> None:
+    for session, user, turn in (
+        ("alone", "ada", "t1"),
+        ("ada and ben", "ada", "t1"),
+        ("ada and ben", "ben", "t2"),
+        ("ben and cy", "ben", "t1"),
+        ("ben and cy", "cy", "t2"),
+    ):
+        await talk(call, session, user, user, turn=turn)
+    kept = {"default": ["ada and ben"]}
+    assert (await purge(call, "user", "ada", dry_run=True))["kept_sessions"] == kept
+    assert (await purge(call, "user", "ada", project="*"))["kept_sessions"] == kept
+    again = await purge(call, "user", "ada")
+    assert (again["found"], again["counts"], again["kept_sessions"]) == (True, {}, kept)
+    assert (await purge(call, "session", "ada and ben"))["kept_sessions"] == {}
+    gone = await purge(call, "user", "ada")
+    assert (gone["found"], gone["kept_sessions"]) == (False, {})
+
+
+@pytest.mark.parametrize("level", ["user", "session", "path", "project"])
+async def test_receipt_says_that_nothing_of_a_name_is_stored(
+    call: Door, other_call: Door, level: str
+) -> None:
+    # another tenant has this name
+    await talk(other_call, "name", "name", "Ann", project="name")
+    name, project = {"path": ("/name", "name"), "project": ("", "name")}.get(
+        level, ("name", "name")
+    )
+    await call("memory_list_sessions", project=project)
+    assert not (await purge(call, level, name, project=project, dry_run=True))["found"]
+    assert not (await purge(call, level, name, project=project))["found"]
+    assert (await purge(other_call, level, name, project=project))["found"] is (level != "path")
+
+
 async def test_a_user_is_purged_from_every_project_at_once(
     filled: None, call: Door, admin: asyncpg.Connection
 ) -> None:
     await purge(call, "user", "ashu", project="*")
     mine = json.dumps(of(await rows(admin), call.caller.tenant, None)).replace("ashu2", "")
     assert "ashu" not in mine
+
+
+async def test_shared_session_is_purged_after_one_of_its_users(
+    call: Door, admin: asyncpg.Connection
+) -> None:
+    await talk(call, "shared", "ada", "Ada")
+    await talk(call, "shared", "ben", "Ben", turn="t2")
+    # before the job that moves the items of the first user to the session
+    await purge(call, "user", "ada")
+    await purge(call, "session", "shared")
+    left = json.dumps(of(await rows(admin), call.caller.tenant, "default"))
+    assert "Ada" not in left
+    assert "Ben tea" not in left
 
 
 async def test_a_purged_path_goes_with_its_history_and_one_that_begins_alike_stays(

@@ -201,6 +201,9 @@ async def test_a_purge_is_counted_then_confirmed_by_its_name(
     assert "My name is Ada" in await visit.text("session", id="plain")
     gone = await visit.send("purge", level="session", name="plain", confirm="plain")
     assert "Receipt" in gone.text
+    assert "Nothing of this name" not in counted.text + gone.text
+    unknown = await visit.send("purge", level="session", name="plane")
+    assert "Nothing of this name is stored" in unknown.text
     left = await visit.get("session", id="plain")
     assert (left.status_code, "My name is Ada" in left.text) == (404, False)
     assert (await visit.send("purge", level="nothing", name="plain")).status_code == 400

@@ -314,9 +314,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "label": MARK,
         "permissions": ["read"],
         "projects": ["default"],
-        "hidden_tools": [MARK],
+        "hidden_tools": ["file_write"],
     },
-    "keys_update": {"key_id": NO_KEY, "label": f"{MARK}-2", "hidden_tools": [MARK]},
+    "keys_update": {"key_id": NO_KEY, "label": f"{MARK}-2", "hidden_tools": ["file_write"]},
     "keys_rotate": {"key_id": NO_KEY, "overlap_hours": 1},
     "keys_revoke": {"key_id": NO_KEY},
     "calls_list": {

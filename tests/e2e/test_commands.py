@@ -469,6 +469,8 @@ def test_new_key_is_printed_with_the_tenant_whose_data_it_opens(
     assert f"tenant  {new['key']['tenant']}, whose data the key can access" in same
     assert "This tenant is new" not in same
     assert "This tenant is new and has no data." in said(typed("key", "create", *here))
+    chosen = said(typed("key", "create", "--tenant", "ab" * 32, *here))
+    assert "This tenant is new and has no data." in chosen
     rows = json.loads(said(typed("key", "list", "--json", *here)))["keys"]
     assert [one["tenant"] for one in rows[:2]] == [new["key"]["tenant"]] * 2
     assert mine["key"].keys() - {"is_yours"} == rows[0].keys()
@@ -502,6 +504,21 @@ def run_in(data_dir: Path, *arguments: str) -> str:
 
 
 @pytest.mark.slow
+def test_key_that_hides_an_unknown_tool_is_not_created(memsvc: Command, data_folder: Path) -> None:
+    here = ("--data-dir", str(data_folder))
+    keys = said(typed("key", "list", *here))
+    for done in (
+        memsvc("key", "create", "--hide-tool", "file_wriet"),
+        typed("key", "create", "--hide-tool", "file_wriet", *here),
+    ):
+        assert done.returncode == 1
+        assert "unknown tool file_wriet" in done.stderr
+        assert "did you mean file_write" in done.stderr
+    assert said(typed("key", "list", *here)) == keys
+    listed = answer(typed("key", "create", "--hide-tool", "file_write", "--json", *here))
+    assert listed["key"]["hidden_tools"] == ["file_write"]
+
+
 def test_elfmem_keeps_its_knowledge_in_a_folder(data_folder: Path) -> None:
     folder = str(data_folder)
     assert said(elfmem("remember", "Tests come first", "--db", folder)).startswith("Stored block")

@@ -22,6 +22,16 @@ def told(shared: Served, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_purge_of_an_unknown_name_says_so(shared: Served) -> None:
+    purge = ("purge", "user", "adda", "--project", "default")
+    for confirmed in (["--dry-run"], ["--confirm", "adda"]):
+        done = typed(*purge, *confirmed, MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+        assert "nothing was found of this user; check the name and the project" in done.stdout
+        assert ("complete: purge" in done.stdout) == ("--confirm" in confirmed)
+        assert "to delete this data" not in done.stdout
+
+
 def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
     shared: Served, shared_urls: DatabaseUrls, tmp_path: Path
 ) -> None:
@@ -55,6 +65,23 @@ def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
     assert gone.returncode == 0, gone.stderr
     assert json.loads(gone.stdout)["counts"]["tenants"] == 1
     assert told(shared, "usage", "--project", "*")["total"]["files"] == 0
+
+
+def test_unknown_tenant_is_an_error_and_nothing_is_stored_for_it(data_folder: Path) -> None:
+    here, nobody = ("--data-dir", str(data_folder)), "ab" * 32
+    for command in (
+        ("purge", "user", "ada", "--project", "p", "--confirm", "ada"),
+        ("purge", "tenant", "--keys", "--confirm", nobody),
+        ("jobs", "list"),
+        ("audit",),
+        ("maintain",),
+        ("shadow-report",),
+    ):
+        done = typed(*command, "--tenant", nobody, *here)
+        assert done.returncode == 1, command
+        assert done.stderr.startswith("Error: this tenant does not exist in the database"), command
+        assert "memsvc key list" in done.stderr
+    assert nobody not in typed("key", "list", *here).stdout
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -128,7 +128,12 @@ def running(database: Database, clock: FakeClock) -> Running:
             call_log=calls,
             metrics=metrics,
             authenticator=Authenticator(
-                where, auth, clock, changes.get("heard"), key_file=changes.get("key_file")
+                where,
+                auth,
+                clock,
+                metrics,
+                changes.get("heard"),
+                key_file=changes.get("key_file"),
             ),
             limits=limits,
             host=host,

@@ -83,7 +83,7 @@ def authenticator(
     mode: Literal["listed", "open"] = "listed",
     cache_s: float = 0,
 ) -> Authenticator:
-    return Authenticator(database, AuthOptions(mode=mode, cache_s=cache_s), clock)
+    return Authenticator(database, AuthOptions(mode=mode, cache_s=cache_s), clock, RecordingMeter())
 
 
 async def test_a_listed_key_becomes_its_caller(database: Database, clock: FakeClock) -> None:

@@ -6,6 +6,7 @@ from ipaddress import ip_network
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.credentials import (
@@ -114,6 +115,32 @@ async def test_no_key_at_all_is_no_guess_and_a_key_that_was_revoked_neither(
         assert [await status(gateway, made.text) for _ in range(3)] == [401, 401, 401]
         assert await status(gateway, "guess") == 401
         assert await status(gateway, "another") == 429
+
+
+async def test_refused_keys_are_counted_and_logged_by_reason_and_never_told(
+    running: Running, database: Database, clock: FakeClock
+) -> None:
+    made = await keys.create_key(database, "revoked", clock.now())
+    await keys.revoke_key(database, made.key.key_id, clock.now())
+    options = AuthOptions(mode="listed", failures_a_minute=2, cache_s=0)
+    with capture_logs() as logged:
+        async with running(auth=options) as gateway:
+            for key in (made.text, "guess-1", "guess-2", "guess-3"):
+                await status(gateway, key)
+            async with gateway.http(None) as http:
+                assert (await http.post("/nowhere", json={})).status_code == 401
+            metrics = gateway.metrics.text().decode()
+    counts = {"missing": 1, "unknown": 2, "expired": 1, "token": 0, "limited": 1}
+    for reason, count in counts.items():
+        assert f'memsvc_keys_refused_total{{reason="{reason}"}} {count}.0' in metrics
+    [line] = [one for one in logged if "because of their keys" in one["event"]]
+    assert {name: line.get(name) for name in ("unknown", "expired", "limited", "missing")} == {
+        "unknown": 2,
+        "expired": 1,
+        "limited": 1,
+        "missing": None,
+    }
+    assert not any(word in f"{logged}{metrics}" for word in (made.text, "guess-", "127.0.0.1"))
 
 
 async def test_guesses_push_out_nothing_that_is_known(

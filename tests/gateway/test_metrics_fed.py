@@ -125,6 +125,8 @@ async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Co
             )
         conflict = await call("memory_after_turn", **turn(1, "Something else."))
         assert conflict["code"] == "CONFLICT"
+        async with service.http(None) as nobody:
+            assert (await nobody.get("/api/tools")).status_code == 401
         asked = {
             "session_id": "s",
             "turn_id": "t9",

@@ -205,6 +205,17 @@ def test_hosts_that_were_not_run_get_the_shapes_of_their_documentation(home: Pat
     assert 'user_id "ada"' in files[".codeium/windsurf/memories/global_rules.md"].decode()
 
 
+def test_files_of_a_project_name_no_user(home: Path) -> None:
+    for host in ("claude-code", "cursor", "gemini", "opencode", "vscode"):
+        said = install(host, "--scope", "project", "--user", "zoe-at-home")
+        files = {name: text for name, text in contents(home).items() if name.startswith("work/")}
+        assert files, host
+        assert b"zoe-at-home" not in b"".join(files.values()), host
+        assert ("user zoe-at-home" in said) == (host != "vscode")
+        install(host, "--scope", "project", "--remove")
+    assert "memory is stored for: the user that the key is bound to, project" in said
+
+
 def test_files_of_a_project_are_as_hosts_document_them(home: Path) -> None:
     install("vscode", "--scope", "project")
     install("cursor", "--scope", "project")
@@ -220,6 +231,9 @@ def test_files_of_a_project_are_as_hosts_document_them(home: Path) -> None:
         "X-Memsvc-Tools": "host",
         "X-Memsvc-Project": "default",
     }
+    told = (home / "work/.github/instructions/memsvc.instructions.md").read_text()
+    assert "Before you answer, call memory_before_turn" in told
+    assert "user_id" not in told
     start = json.loads((home / "work/.cursor/hooks.json").read_text())["hooks"]["sessionStart"]
     assert start[0]["command"] == "memsvc hook session-start --host cursor"
 

@@ -40,6 +40,7 @@ from memsvc.styles.embedding import EMBED_JOB
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.file_layout import fact_file, insights_file, is_of, session_root
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from memsvc.styles.turns.maintenance.raw_archive import event_files, lines_of
 from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB
@@ -125,6 +126,7 @@ class TurnOwners:
             )
         fact_index = turn_index.facts("", user)[1]
         shared = await ownership.sessions_of(self.database, scope, user, shared=True)
+        kept = [session for session in shared if await self._has_spoken(scope, session, user)]
         yield OwnerData(
             locks=tuple(index_lock(index.name) for index in user_indexes),
             purge_steps=(
@@ -134,7 +136,15 @@ class TurnOwners:
             index_names=tuple(index.name for index in user_indexes),
             owners=(("user_id", user),),
             jobs=tuple((EMBED_JOB, str(index.number)) for index in user_indexes),
+            kept_sessions=tuple(kept),
         )
+
+    async def _has_spoken(self, scope: Scope, session: str, user: str) -> bool:
+        async with self.database.begin_read(scope) as tx:
+            for file in await event_files(tx, session):
+                if any(line.user == user for line in await lines_of(tx, file)):
+                    return True
+        return False
 
     def _insight(self, name: str, insight: Insight, session: str) -> PurgeStep:
         """Return the step for an insight that cites the session, and its line in other sessions."""
