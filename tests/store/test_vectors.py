@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.core.vectors import TextVector
+from memsvc.core.vectors import TextVector, signs_of
 from memsvc.store import index, search, vectors
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry, index_id_of
@@ -61,6 +61,27 @@ async def missing(
 ):
     async with database.begin(scope, read_only=True) as tx:
         return await vectors.missing(tx, BOOK, model, after=after, limit=limit)
+
+
+async def test_entry_ranks_by_its_nearest_sentence(database: Database, scope: Scope, add) -> None:
+    await add("one", "two", "three")
+    query = [1.0] * 8
+    given = {
+        0: TextVector([*[1.0] * 6, -1.0, -1.0], signs_of([-1.0] * 8) + signs_of(query)),
+        1: TextVector([*[1.0] * 7, -1.0]),
+        2: TextVector([*[1.0] * 6, -1.0, -1.0], signs_of([-1.0] * 8)),
+    }
+    async with database.begin(scope) as tx:
+        await vectors.put(tx, BOOK, MODEL, given)
+    wanted = search.IndexQuery(BOOK, 0, best_by_embedding=3)
+    async with database.begin(scope, read_only=True) as tx:
+        found = await search.search(tx, [wanted], [], search.QueryEmbedding(query, MODEL))
+        kept = await vectors.of(tx, BOOK, MODEL, [0])
+    by_entry = {one.entry: one for one in found[BOOK].candidates}
+    assert [by_entry[at].cosine for at in range(3)] == pytest.approx([0.5, 0.75, 0.5], abs=1e-2)
+    specific = [by_entry[at].specific_cosine or 0.0 for at in range(3)]
+    assert specific[0] > specific[1] > specific[2] == pytest.approx(0.5, abs=1e-2)
+    assert len(kept[0]) == 8
 
 
 async def test_the_nearest_entries_come_with_their_cosines(

@@ -3,6 +3,7 @@ fail."""
 
 import asyncio
 from collections.abc import Sequence
+from math import ceil
 
 import asyncpg
 import pytest
@@ -18,6 +19,7 @@ from memsvc.styles.embedding import (
     EMBED_JOB,
     PAUSE_S,
     QUESTIONS_KEPT,
+    SENTENCES_MAX,
     SWEEP_S,
     Embedding,
 )
@@ -160,6 +162,33 @@ async def test_what_came_before_an_error_stays_and_the_next_run_goes_on(
     embedder.failing = None
     await embedding.embed(scope, str(BOOK))
     assert embedder.texts == [f"word{number}" for number in range(2 * BATCH_ENTRIES)]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The walrus sleeps.", 0),
+        ("The walrus sleeps. A kumquat is ripe! Zeppelins fly", 3),
+        ("walrus. " * 20, SENTENCES_MAX),
+    ],
+)
+async def test_first_sentences_of_a_text_have_vectors_of_their_own(
+    scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add, admin, text: str, count: int
+) -> None:
+    embedder.in_process = True
+    await add(text)
+    await embedding.embed(scope, str(BOOK))
+    size, bits = await admin.fetchrow("SELECT octet_length(vector), length(signs) FROM embeddings")
+    assert size == bits + count * ceil(bits / 8)
+    assert len(embedder.texts) == 1 + count
+
+
+async def test_remote_embedder_is_not_asked_for_sentences(
+    scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
+) -> None:
+    await add("The walrus sleeps. A kumquat is ripe!")
+    await embedding.embed(scope, str(BOOK))
+    assert embedder.texts == ["The walrus sleeps. A kumquat is ripe!"]
 
 
 async def test_no_transaction_is_open_while_the_embedder_thinks(
