@@ -55,8 +55,9 @@ ENTRY_BYTES: Final = 850
 TERM_BYTES: Final = 25
 FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
-VECTOR_BYTES: Final = 200
-"""Of a vector beside its numbers (a byte each) and signs (a bit each, in row and index)."""
+VECTOR_BYTES: Final = 300
+"""Of a vector beside its numbers (a byte each) and signs (a bit each, in row and index), with the
+signs of its sentences."""
 
 
 def _of_index(key: str = "", **declared: Any) -> TenantTable:
