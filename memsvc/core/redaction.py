@@ -1,12 +1,12 @@
 """Removal of sentences and values from a text or a JSON line, without a trace of what they were."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
 
-from memsvc.core.analysis import normalized_text
+from memsvc.core.analysis import content_terms, normalized_text, terms
 from memsvc.core.chunks import sentence_ends
 from memsvc.core.frozen import frozen
 
@@ -18,7 +18,25 @@ _REFERS: Final = re.compile(
     r"|[它他她这那其]|それ|これ|彼"
 )
 """How a clause begins that is about what another one names."""
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_UNSPACED_CHARS: Final = r"\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
+_UNSPACED: Final = re.compile(f"[{_UNSPACED_CHARS}]")
+_CHAR: Final = rf"[^\W{_UNSPACED_CHARS}]"
+_WORD: Final = re.compile(rf"{_CHAR}+|[{_UNSPACED_CHARS}]")
+_IDENTIFIER: Final = re.compile(rf"(?={_CHAR}*\d)(?!(?:19|20)\d\d(?!{_CHAR})){_CHAR}{{4,}}")
+"""A number or code that nobody would say by chance; no year."""
+_SHORT_NUMBER: Final = re.compile(
+    rf"(?<!{_CHAR})(?!(?:19|20)\d\d\b)(?={_CHAR}*\d){_CHAR}{{1,3}}(?!{_CHAR})(?:[-.,:/]\d{{1,3}}(?!{_CHAR}))*"
+)
+_PART_END: Final = re.compile(r"[,;!?、。，；！？]")
+_NEAR_WORDS: Final = 5
+"""Words, or characters of a script without spaces, beside a short number that say what it is of."""
+_NEAR_CHARS: Final = 100
+_CHARS_READ: Final = 2_000
+_NUMBERS_MAX: Final = 20
+"""Short numbers of a sentence that are looked for, and how much of a sentence is read for them."""
+_BEHIND: Final = re.compile(
+    rf"(?:\s?({_CHAR}+))?((?:[^\w,;!?、。，；！？]*(?:{_CHAR}+|\w)){{0,{_NEAR_WORDS - 1}}})"
+)
 
 Range = tuple[int, int]
 
@@ -46,28 +64,40 @@ class Redaction:
     def ranges(self, text: str) -> list[Range]:
         """Return what to remove of a text, in order."""
         statements = [comparable(one) for one in self.statements if one]
+        numbers = {
+            (said[:_CHARS_READ], number)
+            for said in statements
+            for number in _SHORT_NUMBER.findall(said[:_CHARS_READ])[:_NUMBERS_MAX]
+        }
         kept = [comparable(one) for one in self.kept if one]
         found: list[Range] = []
         for start, stop in sentences(text):
             sentence = comparable(text[start:stop])
             states = any(one in sentence or (sentence and sentence in one) for one in statements)
             values = [value for value in self.searched if holds(sentence, value)]
+            values += [
+                number
+                for said, number in numbers
+                if number in sentence and _names_the_same(sentence[:_CHARS_READ], said, number)
+            ]
             if not states and not values:
                 continue
             beside = [one for one in kept if one in sentence or sentence in one]
-            parts = self._parts(text[start:stop], sentence, beside) if beside else []
+            parts = self._parts(text[start:stop], sentence, beside, values) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]
             elif not beside or values:
                 found.append((start, stop))
         return found
 
-    def _parts(self, text: str, sentence: str, kept: Sequence[str]) -> list[Range]:
+    def _parts(
+        self, text: str, sentence: str, kept: Sequence[str], held: Sequence[str]
+    ) -> list[Range]:
         """Return what to remove of a sentence in which other facts stand: all but their clauses.
 
         A clause that refers to another one goes with it. Where a fact has no clause, only the
         values go."""
-        values = _word_ranges(text, self.values)
+        values = _word_ranges(text, [*self.values, *held])
         own = [one for one in kept if one != sentence and one in sentence]
         clauses = _word_ranges(text, [one for one in own if not _REFERS.match(one)])
         if not own or not clauses:
@@ -103,7 +133,44 @@ def holds(sentence: str, value: str) -> bool:
         return False
     if _UNSPACED.search(wanted):
         return wanted in sentence
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", sentence) is not None
+    return re.search(rf"(?<!{_CHAR}){re.escape(wanted)}(?!{_CHAR})", sentence) is not None
+
+
+def identifiers(text: str) -> list[str]:
+    """Return the numbers and codes of a text that nobody would say by chance."""
+    return _IDENTIFIER.findall(text)
+
+
+def _names_the_same(sentence: str, said: str, number: str) -> bool:
+    """Return whether a short number names in a sentence what it names in another one.
+
+    That is where a content word of the other one is near it. A number directly before a content
+    word counts something ("42 km"), unless it is behind such a word ("locker 214 noted")."""
+    wanted = {term for term in content_terms(said) if not re.search(r"\d", term)}
+    content = frozenset(content_terms(sentence))
+    units = {unit for _, unit, _ in _around(said, number)}
+    return any(
+        not wanted.isdisjoint(terms(last))
+        or (
+            (unit in units or content.isdisjoint(terms(unit)))
+            and not wanted.isdisjoint(terms(near))
+        )
+        for last, unit, near in _around(sentence, number)
+    )
+
+
+def _around(sentence: str, number: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the word before each place of a number, the one behind it, and what else is near."""
+    for match in _SHORT_NUMBER.finditer(sentence):
+        if match.group() == number:
+            before = _PART_END.split(sentence[max(0, match.start() - _NEAR_CHARS) : match.start()])[
+                -1
+            ]
+            words = list(_WORD.finditer(before))[-_NEAR_WORDS:]
+            start = words[0].start() if words else len(before)
+            behind = _BEHIND.match(sentence, match.end(), match.end() + _NEAR_CHARS)
+            unit, after = behind.groups("") if behind else ("", "")
+            yield before[words[-1].start() :] if words else "", unit, f"{before[start:]}, {after}"
 
 
 def without(text: str, ranges: Sequence[Range]) -> str:

@@ -279,6 +279,16 @@ async def test_nothing_of_a_forgotten_statement_is_left_in_answers_facts_or_othe
     assert "Philippa" in await told(door, "Who is Philippa?", user_id="ada")
 
 
+async def test_echo_of_a_short_number_is_forgotten_with_the_sentence_that_it_answers(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "My locker is number 214.", answer="Noted: locker 214.", user_id="ada")
+    await say(door, "t2", "The book has 214 pages.", session="s2", user_id="ada")
+    await door(FORGET, session_id="s1", user_id="ada", query="my locker", dry_run=False, erase=True)
+    assert await cells(admin, "locker") == []
+    assert "214 pages" in await told(door, "How long is the book?", user_id="ada")
+
+
 async def test_a_kind_of_fact_is_forgotten_with_its_past_values(
     door: Door, admin: asyncpg.Connection
 ) -> None:

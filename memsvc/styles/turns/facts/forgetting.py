@@ -6,7 +6,6 @@ sentence stay, without the value. What the files held before is noted for an und
 
 import hashlib
 import heapq
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from memsvc.core.redaction import (
     changed_line,
     comparable,
     holds,
+    identifiers,
     sentences,
 )
 from memsvc.core.scope import Scope
@@ -78,8 +78,6 @@ OFFERED_SHARE: Final = 0.5
 MEANT_MAX: Final = 5
 """Sentences to choose from where a query names none."""
 TEXT_CHARS_MAX: Final = 1_000_000
-_IDENTIFIER: Final = re.compile(r"\b(?=\w*\d)(?!(?:19|20)\d\d\b)\w{4,}\b")
-"""A number or code that nobody would say by chance; no year."""
 _BLOCKS_A_SWEEP: Final = 1000
 _ANY: Final = datetime.min.replace(tzinfo=UTC)
 VALUES_MAX: Final = 5
@@ -179,7 +177,7 @@ def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str
         for value in (fact.statement.value, fact.statement.words)
         if comparable(value) != comparable(fact.statement.statement)
     ]
-    values += [number for words in [*statements, *said] for number in _IDENTIFIER.findall(words)]
+    values += [number for words in [*statements, *said] for number in identifiers(words)]
     return Redaction(
         list(dict.fromkeys([*filter(None, statements), *said])),
         list(dict.fromkeys(filter(None, values))),
