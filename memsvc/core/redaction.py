@@ -1,7 +1,7 @@
 """Removal of sentences and values from a text or a JSON line, without a trace of what they were."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -46,11 +46,13 @@ class Redaction:
     """What is to be forgotten of a person.
 
     `statements` are the clauses that say it, `values` what they are about. `kept` are the clauses
-    of other facts: where one of them stands in the same sentence, only values go."""
+    of other facts: where one of them stands in the same sentence, only values go. `beside` are
+    clauses that stay although they are of no fact."""
 
     statements: Collection[str]
     values: Collection[str]
     kept: Collection[str] = ()
+    beside: Collection[str] = ()
 
     @property
     def searched(self) -> list[str]:
@@ -69,7 +71,7 @@ class Redaction:
             for said in statements
             for number in _SHORT_NUMBER.findall(said[:_CHARS_READ])[:_NUMBERS_MAX]
         }
-        kept = [comparable(one) for one in self.kept if one]
+        kept = {comparable(one): one for one in (*self.kept, *self.beside) if one}
         found: list[Range] = []
         for start, stop in sentences(text):
             sentence = comparable(text[start:stop])
@@ -82,7 +84,9 @@ class Redaction:
             ]
             if not states and not values:
                 continue
-            beside = [one for one in kept if one in sentence or sentence in one]
+            beside = {
+                one: words for one, words in kept.items() if one in sentence or sentence in one
+            }
             parts = self._parts(text[start:stop], sentence, beside, values) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]
@@ -91,7 +95,7 @@ class Redaction:
         return found
 
     def _parts(
-        self, text: str, sentence: str, kept: Sequence[str], held: Sequence[str]
+        self, text: str, sentence: str, kept: Mapping[str, str], held: Sequence[str]
     ) -> list[Range]:
         """Return what to remove of a sentence in which other facts stand: all but their clauses.
 
@@ -99,9 +103,11 @@ class Redaction:
         values go."""
         values = _word_ranges(text, [*self.values, *held])
         own = [one for one in kept if one != sentence and one in sentence]
-        clauses = _word_ranges(text, [one for one in own if not _REFERS.match(one)])
-        if not own or not clauses:
-            return values if not own else []
+        clauses = _word_ranges(
+            text, [kept[one] for one in own if kept[one] in self.beside or not _REFERS.match(one)]
+        )
+        if not clauses:
+            return [(0, len(text))] if own else values
         edges = [0, *(edge for clause in clauses for edge in clause), len(text)]
         around = zip(edges[::2], edges[1::2], strict=True)
         return _merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])

@@ -1,16 +1,14 @@
 """Removal of facts and turns from recall, and the lookup of what can be removed."""
 
 import secrets
-from collections import Counter
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.call_context import step_done
-from memsvc.core.errors import MemsvcError, not_found
-from memsvc.core.facts import Fact, Identity, Merge
+from memsvc.core.errors import not_found
+from memsvc.core.facts import Fact, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.ranking import QuestionTerms
@@ -31,6 +29,7 @@ from memsvc.store import (
 )
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
+from memsvc.store.forgets import Undo
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.search import QueryEmbedding
@@ -55,6 +54,7 @@ from memsvc.styles.turns.facts.forgetting import (
     without_words,
     words_hash,
 )
+from memsvc.styles.turns.facts.query_names import clauses_beside, named_by
 from memsvc.styles.turns.facts.restoring import TakenBack
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
@@ -126,10 +126,13 @@ class RemovedFacts:
 
 @frozen
 class _Named:
-    """What is to be forgotten by name: facts, and sentences that no fact says."""
+    """What is to be forgotten by name: facts, and sentences that no fact says.
+
+    `beside` are clauses of their sentences that stay."""
 
     names: Sequence[str]
     sentences: NamedSentences = NOT_ASKED
+    beside: Sequence[str] = ()
 
 
 class FactRemoval:
@@ -254,7 +257,7 @@ class FactRemoval:
         )
         found = without_others(found, targets.question)
         said = await said_terms(tx, owner.session, owner.user, targets.question)
-        named = _named_by(targets.question, found, said)
+        named = named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
         kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
         names = [
@@ -266,12 +269,16 @@ class FactRemoval:
                 for fact in named
             ),
         ]
-        if names:
-            return _Named(names)
-        sentences = await named_sentences(
-            tx, owner.session, owner.user, targets.question, embedding
-        )
-        return await self._with_facts(tx, owner, sentences, embedding)
+        meant = _Named(names)
+        if not names:
+            sentences = await named_sentences(
+                tx, owner.session, owner.user, targets.question, embedding
+            )
+            meant = await self._with_facts(tx, owner, sentences, embedding)
+        texts = [fact.statement.statement for fact in named]
+        texts += [one.text for one in meant.sentences.named]
+        beside = await clauses_beside(tx, targets.question, embedding, texts)
+        return replace(meant, beside=beside)
 
     async def _with_facts(
         self,
@@ -308,18 +315,6 @@ class FactRemoval:
         named: _Named,
         speakers: Collection[str],
     ) -> RemovedFacts:
-        index_id = turn_index.turns(owner.session).number
-        items = {}
-        if targets.turns:
-            limit = self._options.items_max * 3
-            items = await index.list_visible(
-                tx,
-                owner.session,
-                index_id,
-                targets.turns,
-                limit=limit,
-                also_hidden=targets.earlier,
-            )
         index_ids = [target_index.number for target_index in owner.indexes()]
         matching = await fact_history.find_by_names(
             tx,
@@ -329,16 +324,24 @@ class FactRemoval:
             turns=(),
             forgotten=targets.earlier,
         )
+        items = {}
         if targets.turns:
-            turn_index_ids = [
-                target_index.number for target_index in _turn_indexes(owner, targets, speakers)
-            ]
-            turn_facts = await fact_history.find_by_names(
-                tx, turn_index_ids, names=(), session=owner.session, turns=targets.turns
+            items = await index.list_visible(
+                tx,
+                owner.session,
+                turn_index.turns(owner.session).number,
+                targets.turns,
+                limit=self._options.items_max * 3,
+                also_hidden=targets.earlier,
             )
+            learned_in = [one.number for one in _turn_indexes(owner, targets, speakers)]
             known_places = {(fact.index_id, fact.entry) for fact in matching}
             matching += [
-                fact for fact in turn_facts if (fact.index_id, fact.entry) not in known_places
+                fact
+                for fact in await fact_history.find_by_names(
+                    tx, learned_in, names=(), session=owner.session, turns=targets.turns
+                )
+                if (fact.index_id, fact.entry) not in known_places
             ]
         known = {
             name
@@ -353,7 +356,8 @@ class FactRemoval:
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
-        redaction = redaction_of(matching, current, [said.text for said in named.sentences.named])
+        said = [one.text for one in named.sentences.named]
+        redaction = redaction_of(matching, current, said, named.beside)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
@@ -450,19 +454,27 @@ class FactRemoval:
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
-            still = await forgets.find(tx, forget, owner.user, self._clock.now())
-            if not still:
-                raise _no_forget()
-            restored = await restoring.restore(tx, still, self._costs, self._clock.now())
+            still, now = await self._undo_of(tx, owner, forget), self._clock.now()
+            restored = await restoring.restore(tx, still, self._costs, now)
             await forgets.remove(tx, forget)
         return restored
 
     async def erase(self, scope: Scope, owner: FactOwner, forget: str) -> None:
         """Make a forget one for good now. NOT_FOUND as `undo`."""
         async with self._database.begin(scope) as tx:
-            if not await forgets.find(tx, forget, owner.user, self._clock.now()):
-                raise _no_forget()
+            await self._undo_of(tx, owner, forget)
             await forgets.remove(tx, forget)
+
+    async def _undo_of(self, tx: Tx, owner: FactOwner, forget: str) -> dict[str, Undo]:
+        undo = await forgets.find(tx, forget, owner.user, self._clock.now())
+        if not undo:
+            raise not_found(
+                "the deletion with this forget_id cannot be undone: it does not exist, belongs to"
+                " another user, was already undone or made final, or its undo_until has passed",
+                recovery="pass a forget_id that memory_forget returned for this user_id, before its"
+                " undo_until",
+            )
+        return undo
 
     async def forget_earlier(self, scope: Scope, subject: str) -> None:
         """Job: remove the words of what older versions forgot, which only hid it."""
@@ -504,79 +516,6 @@ class FactRemoval:
         """Job: delete what brings back the words of a forget, whose grace is over."""
         async with self._database.begin(scope) as tx:
             await forgets.remove(tx, subject)
-
-
-def _no_forget() -> MemsvcError:
-    return not_found(
-        "the deletion with this forget_id cannot be undone: it does not exist, belongs to another"
-        " user, was already undone or made final, or its undo_until has passed",
-        recovery="pass a forget_id that memory_forget returned for this user_id, before its"
-        " undo_until",
-    )
-
-
-WORDS_MAX: Final = 40
-"""Words of a query that are looked at one by one; of a longer one the others name something."""
-
-
-def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
-    """Return the facts of the kinds that a question asks for, as far as it names which.
-
-    Words of it that the person has `said` and that do not ask for the kind have to be in a fact:
-    "my brother Uwe" names nothing of a sister, and "my ex's name" not one's own. Of the others
-    those count that hold the most of its words; where none holds any, several are not told apart.
-    """
-    requested = requested_fact_ids(question)
-    asked = set(content_terms(question))
-    asking = {
-        term
-        for word in question.split()[:WORDS_MAX]
-        if requested and requested_fact_ids(question.replace(word, "")) != requested
-        for term in terms(word)
-    }
-    names = (asked & said) - asking
-    held = [
-        (len(asked & words), fact)
-        for fact in found
-        if fact.statement.fact_id in requested
-        for words in [frozenset(terms(_words(fact)))]
-        if names <= words
-    ]
-    named = set[Identity]()
-    for kind in {fact.statement.fact_id for _, fact in held}:
-        most = max(count for count, fact in held if fact.statement.fact_id == kind)
-        best = {
-            fact.statement.identity
-            for count, fact in held
-            if fact.statement.fact_id == kind and count == most
-        }
-        named |= best if most or len(best) == 1 else set()
-    return [fact for _, fact in held if fact.statement.identity in named]
-
-
-def _words(fact: Fact) -> str:
-    statement = fact.statement
-    return f"{statement.key} {statement.value} {statement.keywords} {statement.statement}"
-
-
-def _named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
-    """Return the facts that a question names: by their kind, or by a third of its words.
-
-    The words of a sentence that says several facts name none of these. `said` are the terms of the
-    question that the person has said."""
-    asked = set(query_terms(question))
-    if of_kind := _of_kind(question, found, said):
-        return of_kind
-    times_said = Counter(comparable(fact.statement.statement) for fact in found)
-    named = []
-    for fact in found:
-        statement = fact.statement
-        words = f"{statement.key} {statement.value} {statement.keywords}"
-        if times_said[comparable(statement.statement)] == 1:
-            words = f"{words} {statement.statement}"
-        if 3 * len(asked.intersection(terms(words))) >= len(asked):
-            named.append(fact)
-    return named
 
 
 async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:

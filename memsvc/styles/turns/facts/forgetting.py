@@ -165,10 +165,12 @@ def words_hash(fact: Fact) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
-def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str]) -> Redaction:
+def redaction_of(
+    gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str], beside: Sequence[str]
+) -> Redaction:
     """Return what is to be redacted for facts, and for sentences that a query named.
 
-    `known` are the facts that stay."""
+    `known` are the facts that stay, `beside` other clauses that do."""
     records = {(fact.index_id, fact.entry) for fact in gone}
     statements = [fact.statement.statement for fact in gone]
     values = [
@@ -186,6 +188,7 @@ def redaction_of(gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str
             for fact in known
             if (fact.index_id, fact.entry) not in records and fact.statement.statement
         ],
+        beside,
     )
 
 
@@ -374,7 +377,7 @@ class FileWiper:
             left[session] = await self._redact(session, changes)
             said = [one.text for one in forgetting.sentences() if one.session == session]
             said += [item.indexed for item in whole.get(session, ())]
-            await self._wipe_summaries(session, said, redaction.searched)
+            await self._wipe_summaries(session, said, redaction)
         for fact in changed.gone:
             await self._change_fact(fact, lambda line: changed_line(line, _no_text))
         for fact, _ in changed.rewritten:
@@ -416,12 +419,12 @@ class FileWiper:
         return left
 
     async def _wipe_summaries(
-        self, session: str, texts: Sequence[str], values: Sequence[str]
+        self, session: str, texts: Sequence[str], redaction: Redaction
     ) -> None:
-        """Remove what these texts say, and lines with these values, from a session's summaries.
+        """Remove what these texts say, and what is to be redacted, from a session's summaries.
 
         A model's text cannot be separated, and goes as a whole."""
-        if not (texts or values):
+        if not (texts or redaction.searched):
             return
         said = [" ".join(text.split()) for text in texts]
 
@@ -432,7 +435,8 @@ class FileWiper:
                 one
                 for one in lines
                 if not any(sentence_of(one) in text for text in said)
-                and not any(holds(comparable(one), value) for value in values)
+                and not any(holds(comparable(one), value) for value in redaction.searched)
+                and not redaction.ranges(one)
             ]
             return changed_line(line, lambda _: "\n".join(kept))
 
