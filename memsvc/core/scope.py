@@ -115,6 +115,10 @@ class Caller:
             own["user_id"] = user
         return own
 
+    def is_offered(self, permission: Permission) -> bool:
+        """Return whether tools that need it are listed; a client with a token may ask for more."""
+        return permission in self.permissions or self.key_id is None
+
     def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""
         return self.projects is None or project in self.projects

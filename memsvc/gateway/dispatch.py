@@ -159,6 +159,10 @@ class Dispatch:
         """Return the tools visible to this caller."""
         return [tool for tool in self.catalogue if self.is_visible(caller, tool)]
 
+    def offered_to(self, caller: Caller) -> list[Tool]:
+        """Return the tools that are listed for this caller: those visible that its key may call."""
+        return [tool for tool in self.tools_for(caller) if caller.is_offered(tool.permission)]
+
     def calls(self, caller: Caller, *, surface: str, request_id: str) -> ToolCalls:
         """Return the tools as a caller may use them, for code that makes several calls for it."""
         return _CallerTools(self, caller, request_id, surface=surface)

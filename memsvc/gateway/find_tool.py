@@ -15,7 +15,7 @@ from memsvc.core.analysis import query_terms, terms
 from memsvc.core.errors import Code, MemsvcError, invalid, invalid_query, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_scores
-from memsvc.core.scope import Permission
+from memsvc.core.scope import Caller, Permission
 from memsvc.core.tool_methods import tool
 from memsvc.core.tools import ComposedArguments, Result, Tool, ToolCalls
 from memsvc.gateway.schemas import input_schema
@@ -125,6 +125,7 @@ class ToolSearch:
     )
     async def run(
         self,
+        caller: Caller,
         calls: ToolCalls,
         query: Annotated[
             str,
@@ -143,7 +144,11 @@ class ToolSearch:
         query = query.strip()
         if not query:
             raise invalid_query("query must not be empty")
-        tools = [tool for tool in calls.tools() if tool.name != NAME]
+        tools = [
+            tool
+            for tool in calls.tools()
+            if tool.name != NAME and caller.is_offered(tool.permission)
+        ]
         # the first time takes a tenth of a second
         documents = await asyncio.to_thread(lambda: [self._document(tool) for tool in tools])
         found = (await self._ranked(query, mode, documents))[:FOUND_MAX]

@@ -40,7 +40,7 @@ def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
     """Return the route `GET /api/openapi.json`, which documents what the caller may call."""
 
     async def send_document(request: Request) -> Response:
-        tools = dispatch.tools_for(caller_of(request.scope))
+        tools = dispatch.offered_to(caller_of(request.scope))
         return json_response(document(tools, version))
 
     return [Route(OPENAPI_PATH, send_document, methods=["GET"])]

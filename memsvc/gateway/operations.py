@@ -145,7 +145,7 @@ def tool_routes(dispatch: Dispatch) -> list[BaseRoute]:
 
     async def list_tools(request: Request) -> Response:
         caller = caller_of(request.scope)
-        tools = [_listed(tool, frozenset(caller.own)) for tool in dispatch.tools_for(caller)]
+        tools = [_listed(tool, frozenset(caller.own)) for tool in dispatch.offered_to(caller)]
         return json_response({"tools": tools})
 
     async def call_tool(request: Request) -> Response:

@@ -8,6 +8,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
+from memsvc.core.scope import Permission
+from memsvc.runtime import all_published
 from tests.gateway.conftest import ORIGIN
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
@@ -40,6 +42,36 @@ async def test_it_is_in_no_list_and_answers_no_call_over_http(service: Service) 
             "/api/tools/find_tool", json={"query": "write a file, read a whiteboard"}
         )
         assert not any(f'"{name}"' in found.text for name in HIDDEN)
+
+
+async def test_tools_that_a_key_lacks_the_permission_for_are_not_listed_and_are_refused(
+    service: Service,
+) -> None:
+    key = await service.key(permissions=frozenset({Permission.READ}))
+    async with (
+        service.http(key) as http,
+        Client(
+            streamable_http_client(f"{ORIGIN}/mcp?tools=all", http_client=http), mode="2026-07-28"
+        ) as client,
+    ):
+        tools = (await http.get("/api/tools")).json()["tools"]
+        listed = {tool["name"] for tool in tools}
+        assert {"file_read", "search"} <= listed
+        mcp_listed = {tool.name for tool in (await client.list_tools()).tools}
+        assert mcp_listed <= listed
+        told = (await http.get("/api/openapi.json")).text
+        query = {"query": "write a file", "mode": "bm25"}
+        found = (await http.post("/api/tools/find_tool", json=query)).text
+        for name in ("file_write", "memories_add", "keys_create"):
+            assert name not in listed
+            assert f"/api/tools/{name}" not in told
+            assert f'"{name}"' not in found
+        for tool in all_published().tools:
+            if tool.name in listed:
+                assert tool.permission is Permission.READ, tool.name
+        content = {"project": "default", "path": "/a", "content": "x"}
+        refused = await http.post("/api/tools/file_write", json=content)
+        assert (refused.status_code, refused.json()["code"]) == (403, "PERMISSION_DENIED")
 
 
 async def test_it_is_no_step_of_a_pipeline(service: Service) -> None:

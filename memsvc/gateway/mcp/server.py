@@ -235,8 +235,8 @@ class McpServer:
     ) -> ListToolsResult:
         sender = self._sender_of(context)
         toolsets = self._toolsets_of(sender)
-        visible = self._dispatch.tools_for(sender.caller)
-        tools = [tool for tool in visible if tool.is_in(toolsets)]
+        offered = self._dispatch.offered_to(sender.caller)
+        tools = [tool for tool in offered if tool.is_in(toolsets)]
         return self._lists.answer(context, tools, frozenset(sender.caller.own))
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> JsonObject:

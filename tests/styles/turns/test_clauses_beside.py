@@ -70,7 +70,9 @@ async def test_clause_beside_a_forgotten_number_stays(
 ) -> None:
     door = encoding_door
     answer = f"Noted. {said}"
-    await say(door, "t1", f"We had soup for lunch. {said}", answer=answer, session="s1", user_id="ada")
+    await say(
+        door, "t1", f"We had soup for lunch. {said}", answer=answer, session="s1", user_id="ada"
+    )
     await door("memory_run_maintenance", session_id="s1")
     done = await door(
         FORGET, session_id="new", user_id="ada", query=query, dry_run=False, erase=True
