@@ -107,7 +107,8 @@ class SearchTools:
         ]
         memories = [
             await _call(calls, "memories_search", args | {"user_id": user})
-            for user in dict.fromkeys(user for _, user in speakers if user)
+            for user in dict.fromkeys([caller.own.get("user_id"), *(user for _, user in speakers)])
+            if user
         ]
         kinds: list[Iterable[tuple[str, str]]] = [
             chain.from_iterable(turns),
@@ -193,7 +194,10 @@ class SearchTools:
     async def _turns(
         self, scope: Scope, calls: ToolCalls, query: str, session: str, user: str
     ) -> list[tuple[str, str]]:
-        """Return references to what this person or session said of it, each turn once."""
+        """Return references to what this person or session said of it, each turn once.
+
+        Where nothing is relevant enough for a prompt, these are the nearest turns, if one of them
+        holds a word of the query."""
         args = {
             "project": scope.project,
             "session_id": session,
@@ -204,9 +208,11 @@ class SearchTools:
         }
         found = await _call(calls, RECALL_TOOL, args)
         explanation = found.get("explanation") or {}
+        confidence = explanation.get("confidence") or {"relevance": 0}
+        nearest = confidence["relevance"] > 0 and confidence["total"] < confidence["floor"]
         turns: dict[str, str] = {}
         for each in explanation.get("candidates", ()):
-            if each["kind"] == "turn" and (each["shown"] or "session" not in each):
+            if each["kind"] == "turn" and (each["shown"] or nearest or "session" not in each):
                 turn = each["ref"].rsplit("-", 2)[0]
                 place = each.get("session", session)
                 turns[f"turn:{quote(place, safe='')}/{quote(turn, safe='')}"] = place

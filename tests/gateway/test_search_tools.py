@@ -21,6 +21,11 @@ from tests.servers import DatabaseUrls
 pytestmark = pytest.mark.anyio
 
 SAID = "My cello teacher in Vienna is called Marta."
+NOTES = (
+    "Ada told me that the launch moved to Thursday.",
+    "The gearbox of the red tractor leaks oil.",
+    "We should paint the kitchen blue.",
+)
 UNKNOWN = (
     "turn:s2/none",
     "turn:none/t-1",
@@ -160,6 +165,42 @@ async def test_what_is_disabled_is_found_and_read_by_nobody(
         await used(one, "memory_after_turn", session_id="s", turn_id="t", input_items=said)
         assert (await used(one, "search", query="cello"))["results"] == []
         assert (await refused(one, "turn:s/t"))[0] == "NOT_FOUND"
+
+
+async def test_words_find_turns_that_a_prompt_is_not_told_and_other_words_find_none(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with (
+        served(database_urls, admin) as service,
+        wired(service.app) as url,
+        connected(url, "key-one") as one,
+    ):
+        for number, text in enumerate(NOTES):
+            said = [{"role": "user", "content": text}]
+            about = {"session_id": f"s{number}", "user_id": "ada", "turn_id": "t"}
+            await used(one, "memory_after_turn", **about, input_items=said, output_items=[])
+        words = "Explain how a launch works"
+        prompt = await used(
+            one, "memory_before_turn", session_id="new", user_id="ada", current_input_text=words
+        )
+        assert "Thursday" not in str(prompt)
+        found = (await used(one, "search", query=words))["results"]
+        assert found[0]["id"] == "turn:s0/t"
+        for each in found:
+            assert (await used(one, "fetch", id=each["id"]))["id"] == each["id"]
+        assert (await used(one, "search", query="quantum chromodynamics"))["results"] == []
+
+
+async def test_a_key_of_a_user_who_never_spoke_finds_memories_of_this_user(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, wired(service.app) as url:
+        key = await service.key(user_id="zed")
+        async with connected(url, key) as client:
+            said = [{"role": "user", "content": "I collect antique barometers."}]
+            await used(client, "memories_add", messages=said)
+            [found] = (await used(client, "search", query="barometers"))["results"]
+            assert "barometers" in (await used(client, "fetch", id=found["id"]))["text"]
 
 
 async def test_a_long_turn_is_fetched_whole(
