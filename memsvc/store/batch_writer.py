@@ -64,7 +64,7 @@ _Key = tuple[bytes, str]
 """A scope's tenant and project."""
 
 
-@dataclass(slots=True)
+@dataclass
 class BatchWriter(Generic[_Record]):
     """Writer of records in batches, those of one scope in one transaction.
 
