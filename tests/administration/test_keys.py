@@ -161,8 +161,8 @@ async def test_unknown_hidden_tool_is_refused_with_the_nearest_names(
     changed = await root("keys_update", **about, hidden_tools=["gone", "file_write"])
     assert changed["key"]["hidden_tools"] == ["file_write", "gone"]
     await root.refuses("INVALID_ARGUMENT", "keys_update", **about, hidden_tools=["goen"])
-    listed = {key["name"]: key for key in (await root("keys_list"))["keys"]}
-    assert listed["old"]["hidden_tools"] == ["file_write", "gone"]
+    listed = {key["key_id"]: key for key in (await root("keys_list"))["keys"]}
+    assert listed[about["key_id"]]["hidden_tools"] == ["file_write", "gone"]
 
 
 async def test_a_key_keeps_its_toolsets_and_hands_them_on(
