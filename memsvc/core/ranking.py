@@ -420,7 +420,7 @@ class RankWeights:
     short_length: int = 12
     long_message: float = 0.3
     """Share that a long assistant message loses against user messages."""
-    similarity: float = 0.5
+    similarity: float = 0.57
     """Share of the cosine in a text's score, where there are vectors."""
     when: float = 0.3
     """Gain of an entry from the time that the question refers to."""
