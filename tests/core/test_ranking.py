@@ -324,7 +324,8 @@ def test_nothing_found_is_no_answer():
 def test_a_meaning_raises_what_shares_no_word():
     unrelated = [entry(number, cosine=0.1, specific_cosine=0.1) for number in range(20, 40)]
     candidates = [entry(1, dog=4), entry(10, cosine=0.7, specific_cosine=0.7), *unrelated]
-    ranked = {item.entry: item for item in rank(candidates, QUESTION, PLAIN)}
+    equal = replace(PLAIN, similarity=0.5)
+    ranked = {item.entry: item for item in rank(candidates, QUESTION, equal)}
     assert ranked[10].score == pytest.approx(4.0)  # as much as the best by words
     assert ranked[10].similarity == pytest.approx(0.6)
     assert 20 not in ranked
