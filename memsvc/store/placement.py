@@ -143,9 +143,12 @@ async def move(
 async def rewrite(tx: Tx, index_id: int, target: str, changed: Mapping[int, Rewritten]) -> None:
     """Give entries of an index other texts, hide those with none, and forget their vectors.
 
-    `target` is the search index that they belong to. The caller holds what its writers hold."""
+    `target` is the search index that they belong to, which lacks vectors then. The caller holds
+    what its writers hold."""
     if not changed:
         return
+    if tx.encoder is not None:
+        tx.unembedded.add(index_id_of(target))
     for source, numbers in (await index.search_positions(tx, index_id, list(changed))).items():
         await vectors.forget(tx, source, list(numbers.values()))
     await index.withdraw(tx, index_id, {entry: one.indexed for entry, one in changed.items()})

@@ -336,3 +336,18 @@ async def test_what_is_anothers_is_not_forgotten_as_ones_own(
     profile = str(await door("memory_list_facts", session_id="new", user_id="ada"))
     assert "Ada" in profile
     assert "'phone'" in profile
+
+
+async def test_rewritten_message_is_embedded_again_after_forget_and_undo(
+    encoding_door: Door, admin: asyncpg.Connection
+) -> None:
+    door = encoding_door
+    await say(door, "t1", "My locker is number 4711. I adopted a greyhound.", user_id="ada")
+    done = await door(
+        "memory_forget", session_id="s1", user_id="ada", query="locker number", dry_run=False
+    )
+    queued = "SELECT count(*) FROM job_refs WHERE name = 'index.embed'"
+    assert await admin.fetchval(queued) == 1
+    await admin.execute("DELETE FROM job_refs")
+    await door("memory_forget", session_id="s1", user_id="ada", undo=done["forget_id"])
+    assert await admin.fetchval(queued) == 1

@@ -34,7 +34,7 @@ from memsvc.store.index import IndexedTurnItem
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.search import QueryEmbedding
 from memsvc.store.style_files import append
-from memsvc.styles.embedding import Embedding, embed_query
+from memsvc.styles.embedding import Embedding, embed_query, queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts import restoring
@@ -391,6 +391,7 @@ class FactRemoval:
             await facts.apply(tx, found.facts[0].index_id, 0, merge, [], now)
             await fact_history.forget(tx, found.facts)
         await wipe_index(tx, left, words, self._costs, wiper.digests)
+        await queue_embedding(tx, now)
         await guard.set_forgotten(tx, owner.session, list(found.items_by_turn))
         undo[owner.session].turns.extend(found.items_by_turn)
 
@@ -456,6 +457,7 @@ class FactRemoval:
         ) as tx:
             still, now = await self._undo_of(tx, owner, forget), self._clock.now()
             restored = await restoring.restore(tx, still, self._costs, now)
+            await queue_embedding(tx, now)
             await forgets.remove(tx, forget)
         return restored
 
