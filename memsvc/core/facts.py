@@ -445,6 +445,8 @@ PRIVATE_FACT_IDS: Final = tuple(
     name for name, kind in _CLASS_BY_FACT_ID.items() if kind in PRIVATE_CLASSES
 )
 """Ids of the facts that are not told where somebody else listens."""
+ADDRESS_FACT_IDS: Final = ("user_name", "user_nickname", "user_pronouns")
+"""Ids of the facts by which somebody is addressed, also where somebody else listens."""
 
 
 def profile_class(fact_id: str, key: str) -> ProfileClass | None:

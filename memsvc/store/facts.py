@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from memsvc.core.facts import (
+    ADDRESS_FACT_IDS,
     PRIVATE_FACT_IDS,
     Claim,
     Doubt,
@@ -43,8 +44,10 @@ _PRIVATE: Final = f"fact_id IN {PRIVATE_FACT_IDS}"
 def is_withheld(session: str) -> str:
     """Return SQL for whether a fact is not told in a session of several users, a parameter.
 
-    That is a fact about health or diet, or a sentence of another session as it was said."""
-    return f"({_PRIVATE} OR key = 'statement' AND evidence ->> 'session' <> {session})"
+    That is a fact about health or diet, and each one that was said in another session, unless it is
+    how to address the user or the language to answer in."""
+    return f"""({_PRIVATE} OR evidence ->> 'session' <> {session}
+        AND fact_id NOT IN {ADDRESS_FACT_IDS} AND key <> 'answer language')"""
 
 
 # Whether several users speak in the session $13, and what is not told there for that.
