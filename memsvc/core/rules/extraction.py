@@ -21,6 +21,7 @@ from memsvc.core.facts import (
 from memsvc.core.frozen import frozen
 from memsvc.core.rules.chinese import CHINESE
 from memsvc.core.rules.english import ENGLISH
+from memsvc.core.rules.forget_requests import forget_requests
 from memsvc.core.rules.french import FRENCH
 from memsvc.core.rules.german import GERMAN
 from memsvc.core.rules.japanese import JAPANESE
@@ -182,7 +183,9 @@ def _reading_of(message: Message) -> "Reading":
         is_more = is_code(content) or all(match.deletes or match in taken for match in read)
         if one and is_more:
             matches.append(_of_grammar(one))
-    found = sorted(matches, key=lambda match: match.at)
+    forgotten = [*forget_requests(text)]
+    kept_matches = [match for match in matches if match.deletes or not within(forgotten, match.at)]
+    found = sorted(kept_matches, key=lambda match: match.at)
     clauses = [_with_own_clause(text, match, found) for match in found]
     told = {match.statement for match in clauses if match.topic is not STATEMENT}
     kept = [

@@ -20,6 +20,7 @@ from memsvc.core.rules.changes import (
     is_about_others,
 )
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
+from memsvc.core.rules.forget_requests import without_forgetting
 from memsvc.core.secrets import replace_secrets, without_secrets
 from memsvc.store.facts import text_of
 from memsvc.store.index import NewEntry, meant_text
@@ -313,7 +314,11 @@ def entry_of(
 
 
 def _indexed_part(item: TurnItem, text_chars_max: int) -> str:
-    """Return what an item is found by: the first part of its text."""
+    """Return what an item is found by: the first part of its text.
+
+    A request to forget something, which names what is to be forgotten, is no part of it."""
     if item.role not in _INDEXED_ROLES:
         return ""
-    return item.text[: TOOL_TEXT_CHARS_MAX if item.role == "tool" else text_chars_max]
+    if item.role == "tool":
+        return item.text[:TOOL_TEXT_CHARS_MAX]
+    return without_forgetting(item.text[:text_chars_max], is_users=item.role == "user")

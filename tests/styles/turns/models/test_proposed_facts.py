@@ -101,7 +101,7 @@ async def test_what_the_user_said_later_is_neither_changed_nor_deleted(
 async def test_an_old_message_deletes_nothing_that_was_said_after_it(
     door: Door, model: ScriptedLlm, admin: asyncpg.Connection, clock: FakeClock
 ) -> None:
-    await say(door, "t1", "Forget all about me.")
+    await say(door, "t1", "Nothing about me is as you think.")
     clock.advance(seconds=5)
     await say(door, "t2", "My name is Ada.")
     model.answers.append([deletes("f1", evidence=["m1"])])

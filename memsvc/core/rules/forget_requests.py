@@ -1,0 +1,74 @@
+"""Requests to forget something, in six languages: they would tell again what is to be forgotten."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from memsvc.core.rules.own_words import Span
+from memsvc.core.rules.quick_pattern import quick_pattern
+from memsvc.core.rules.sentences import sentence_spans
+
+# fmt: off
+# A pattern is a line of data, however long.
+_WORD: Final = quick_pattern(
+    r"\b(?:forg[eo]t\w*|remember\w*|delete|erase|remove|wipe|want you to|vergiss|vergess\w*|lösch\w*|merk|weißt|olvid\w+|olvíd\w+|borra|sepas|recuerdes|oubli\w*|efface\w*|saches|souviennes|retiens)\b|[忘删]|我不|忘れ|記憶",
+    re.IGNORECASE,
+)
+"""A word of each request."""
+_LEAD: Final = r"[\W_]*(?:(?:please|pls|just|also|and|so|oh|ok|okay|no|actually|wait|hey|bitte|und|ach|also|nein|doch|et|stp|s'il te plaît|non|y|por favor|oye|no)\b[\s,.:–—-]*)*"
+_POLITE: Final = (
+    r"(?:(?:can|could|would|will) you (?:please |just )*|i(?:'d| would)? (?:want|need|like) you to |you (?:can|should|may|must|have to) (?:please |just )*|(?:kannst|könntest|würdest) du (?:bitte )?|(?:peux-tu|tu peux|pourrais-tu|tu pourrais) |¿?(?:puedes|podrías) )?"
+)
+_REQUEST: Final = re.compile(
+    rf"{_LEAD}{_POLITE}(?:"
+    # English
+    r"(?:forget|stop remembering|(?:do not|don't) (?:you )?remember)\b(?!-)"
+    r"|(?:delete|erase|remove|wipe) (?:that (?:i|we|my|our|he|she|they)\b|.{0,80}\bfrom (?:your |the )?memory\b|(?:everything|anything|what(?:ever)?) (?:you (?:know|remember)|i (?:said|told)))"
+    r"|i (?:do not|don't) want you to (?:know|remember|keep|store|save)\b"
+    # German
+    r"|vergiss\b(?! (?:bitte )?(?:nicht|nie)\b)|vergessen sie\b(?! (?:bitte )?nicht\b)|lösche?(?: bitte)?,? (?:dass|alles,? was|was ich|.{0,80}aus (?:deinem|dem) gedächtnis)\b|merke? dir (?:das )?nicht\b|ich (?:will|möchte) nicht,? dass du (?:weißt|.{0,80}(?:weißt|merkst|behältst|speicherst))\b"
+    # Spanish
+    r"|olvida(?:te)?\b|olvíd(?:ate|alo|ala)\b|borra (?:que|todo lo que|lo que|.{0,80}de (?:tu|la) memoria)\b|no (?:recuerdes|quiero que (?:sepas|recuerdes|guardes))\b"
+    # French
+    r"|oublie[rz]?\b|efface[rz]? (?:que|qu'|tout ce que|ce que|.{0,80}de (?:ta|la) mémoire)\b|ne retiens pas\b|je ne veux pas que tu (?:saches|te souviennes|retiennes|gardes)\b"
+    # Chinese
+    r"|(?:请|麻烦|你|能不能|可以)+(?:帮我)?(?:忘(?!不)|不要再?记|别再?记)|(?:请|麻烦|你)*(?:帮我)?把.{1,80}?(?:忘|从记忆[里中]删)(?:了|掉|记|除)|忘掉|我不(?:想|希望)让?你(?:知道|记住|记得)"
+    # Japanese
+    r"|.{0,120}?(?:忘れて(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いただけ|[ねよ]?[。！!\s]*$)|記憶から(?:消|削除)|覚えないで|覚えておかないで|知っていてほしくない)"
+    r")",
+    re.IGNORECASE,
+)
+_DONE: Final = re.compile(
+    r"\bi(?:'ve| have|'ll| will)(?: now)? (?:forgotten|forget)\b|\bfrom (?:my )?memory\b|\bich (?:habe|werde)\b.{0,80}\bvergess|\b(?:he olvidado|olvidaré)\b|\bj'(?:ai oublié|oublierai|oublie)\b|(?:已经?|会)(?:把.{0,60})?忘(?:了|掉|记)|忘れ(?:ました|ます)",
+    re.IGNORECASE,
+)
+"""What an assistant says that has forgotten something."""
+# fmt: on
+_CLAUSE_OF_ONES_OWN: Final = re.compile(
+    r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|we|ich|wir)\b", re.IGNORECASE
+)
+"""Where something else is said behind a request: "forget it, I'm moving to Rome"."""
+
+
+def forget_requests(text: str) -> Iterator[Span]:
+    """Yield the parts of a user's text that ask to forget something, up to the sentence's end."""
+    if not _WORD.search(text):
+        return
+    for start, end in sentence_spans(text):
+        if request := _REQUEST.match(text, start, end):
+            other = _CLAUSE_OF_ONES_OWN.search(text, request.end(), end)
+            yield start, other.start() + 1 if other else end
+
+
+def without_forgetting(text: str, *, is_users: bool) -> str:
+    """Return a text without requests to forget something, or answers that it was forgotten."""
+    spans = forget_requests(text) if is_users else _answers(text)
+    kept, start = "", 0
+    for left, right in spans:
+        kept, start = kept + text[start:left], right
+    return kept + text[start:] if start else text
+
+
+def _answers(text: str) -> Iterator[Span]:
+    if _WORD.search(text):
+        yield from (span for span in sentence_spans(text) if _DONE.search(text, *span))
