@@ -77,16 +77,17 @@ class Redaction:
             sentence = comparable(text[start:stop])
             states = any(one in sentence or (sentence and sentence in one) for one in statements)
             values = [value for value in self.searched if holds(sentence, value)]
-            values += [
-                number
-                for said, number in numbers
-                if number in sentence and _names_the_same(sentence[:_CHARS_READ], said, number)
-            ]
-            if not states and not values:
-                continue
             beside = {
                 one: words for one, words in kept.items() if one in sentence or sentence in one
             }
+            if not (states and any(sentence in one for one in beside)):
+                values += [
+                    number
+                    for said, number in numbers
+                    if number in sentence and _names_the_same(sentence[:_CHARS_READ], said, number)
+                ]
+            if not states and not values:
+                continue
             parts = self._parts(text[start:stop], sentence, beside, values) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]

@@ -351,3 +351,12 @@ async def test_rewritten_message_is_embedded_again_after_forget_and_undo(
     await admin.execute("DELETE FROM job_refs")
     await door("memory_forget", session_id="s1", user_id="ada", undo=done["forget_id"])
     assert await admin.fetchval(queued) == 1
+
+
+async def test_no_number_is_cut_from_a_sentence_whose_fact_stays(encoding_door: Door) -> None:
+    door = encoding_door
+    said = "dad's been dead for 6 years, my mum turns 70 on march 3. she wants a trip to Trieste."
+    await say(door, "t1", said, user_id="ada")
+    found = await door("memory_forget", session_id="s2", user_id="ada", query="my father's death")
+    assert not {"6", "70", "3"} & {one["text"] for one in found["sentences"]}
+    assert found["facts"] or "dad's been dead" in str(found["candidates"])

@@ -287,7 +287,7 @@ class FactRemoval:
         sentences: NamedSentences,
         embedding: QueryEmbedding | None,
     ) -> _Named:
-        """Return the named sentences with the fact in them that the query means.
+        """Return the named sentences with the fact that the query means, of those that state them.
 
         If they state facts and it means none of these, the sentences are only offered: they cannot
         go without the facts."""
@@ -299,7 +299,8 @@ class FactRemoval:
         stated = {
             f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
             for fact in current
-            if (statement := comparable(fact.statement.statement)) and statement in sentence
+            if (statement := comparable(fact.statement.statement))
+            and (statement in sentence or sentence in statement)
         }
         alike = await cosines_of(tx, embedding, list(stated))
         near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
