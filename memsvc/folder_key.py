@@ -87,7 +87,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         ) from error
     return (
         made.text,
-        f"A new API key was created. It is stored in {file} and is not shown again.",
+        f"A new API key was created. It is stored in {file}.",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
+from memsvc.core.vectors import TextVector
 from memsvc.store import tree, usage
 from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES, metadata
@@ -154,8 +155,8 @@ class AtOnce:
 
     model = "fake/at-once"
 
-    async def encode(self, texts: Sequence[str]) -> list[Sequence[float] | None]:
-        return [[1.0, float(len(text))] for text in texts]
+    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
+        return [TextVector([1.0, float(len(text))]) for text in texts]
 
 
 @pytest.mark.slow
