@@ -60,6 +60,11 @@ def forget_requests(text: str) -> Iterator[Span]:
             yield start, other.start() + 1 if other else end
 
 
+def mentions_forgetting(text: str) -> bool:
+    """Return whether a text has a word of such requests, without which it has none."""
+    return _WORD.search(text) is not None
+
+
 def without_forgetting(text: str, *, is_users: bool) -> str:
     """Return a text without requests to forget something, or answers that it was forgotten."""
     spans = forget_requests(text) if is_users else _answers(text)

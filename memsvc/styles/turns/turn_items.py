@@ -20,7 +20,7 @@ from memsvc.core.rules.changes import (
     is_about_others,
 )
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
-from memsvc.core.rules.forget_requests import without_forgetting
+from memsvc.core.rules.forget_requests import mentions_forgetting, without_forgetting
 from memsvc.core.secrets import replace_secrets, without_secrets
 from memsvc.store.facts import text_of
 from memsvc.store.index import NewEntry, meant_text
@@ -50,6 +50,7 @@ class TurnItem(ReadItem):
     reading: Reading = NOTHING
     changes: Sequence[Change] = ()
     changing: QueryEmbedding | None = None
+    forgets: bool = False
 
     @property
     def as_sent(self) -> "TurnItem":
@@ -121,18 +122,27 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
     def read() -> list[TurnItem]:
         readings = extraction.read([_own_text(item) for item in items])
         return [
-            replace(item, reading=reading, changes=_changes(item))
+            replace(item, reading=reading, changes=_changes(item), forgets=_forgets(item))
             for item, reading in zip(items, readings, strict=True)
         ]
 
-    return await run_in_thread(_user_chars(items), read)
+    return await run_in_thread(_chars(items), read)
 
 
 async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
     """Return the items with the changes that the user's messages say, weak ones too."""
     return await run_in_thread(
-        _user_chars(items), lambda: [replace(item, changes=_changes(item)) for item in items]
+        _chars(items),
+        lambda: [replace(item, changes=_changes(item), forgets=_forgets(item)) for item in items],
     )
+
+
+def _chars(items: Sequence[TurnItem]) -> int:
+    return sum(len(item.text) for item in items)
+
+
+def _forgets(item: TurnItem) -> bool:
+    return item.role in ("user", "assistant") and mentions_forgetting(item.text)
 
 
 def _changes(item: TurnItem) -> Sequence[Change]:
@@ -172,10 +182,6 @@ async def _changing(item: TurnItem, embedding: Embedding) -> QueryEmbedding | No
 def _own_text(item: TurnItem) -> str:
     """Return what the user says in an item: "" for other roles and for memory that comes back."""
     return item.text if item.role == "user" and not item.is_memory else ""
-
-
-def _user_chars(items: Sequence[TurnItem]) -> int:
-    return sum(len(_own_text(item)) for item in items)
 
 
 def may_change_facts(items: Sequence[TurnItem]) -> bool:
@@ -321,4 +327,5 @@ def _indexed_part(item: TurnItem, text_chars_max: int) -> str:
         return ""
     if item.role == "tool":
         return item.text[:TOOL_TEXT_CHARS_MAX]
-    return without_forgetting(item.text[:text_chars_max], is_users=item.role == "user")
+    part = item.text[:text_chars_max]
+    return without_forgetting(part, is_users=item.role == "user") if item.forgets else part
