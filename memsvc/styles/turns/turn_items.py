@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.background import SLICE_CHARS, others_first, run_in_thread
@@ -137,12 +137,17 @@ async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
     )
 
 
+FORGETTING_CHARS_MAX: Final = 2_000
+"""Nobody asks to forget something in a longer message."""
+
+
 def _chars(items: Sequence[TurnItem]) -> int:
     return sum(len(item.text) for item in items)
 
 
 def _forgets(item: TurnItem) -> bool:
-    return item.role in ("user", "assistant") and mentions_forgetting(item.text)
+    is_short = len(item.text) <= FORGETTING_CHARS_MAX
+    return is_short and item.role in ("user", "assistant") and mentions_forgetting(item.text)
 
 
 def _changes(item: TurnItem) -> Sequence[Change]:
