@@ -314,7 +314,7 @@ def check_tools(names: Iterable[str], known: Collection[str]) -> None:
 
 
 def listed_key(key: ApiKey, now: datetime, own_id: UUID | None) -> ListedKey:
-    """Return what is listed of a key; `own_id` is the id of the key that asks."""
+    """Return the listed fields of a key; `own_id` is the id of the key that asks."""
     is_valid = key.is_valid(now)
     return ListedKey(
         key.key_id,

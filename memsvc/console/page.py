@@ -270,7 +270,7 @@ class Page:
     def render(
         self, template: str, *, part: str | None = None, status: int = 200, **context: Any
     ) -> Response:
-        """Render a page, or the `part` of it for a request that replaces only that.
+        """Render a page, or only its template `part` if the request replaces just that part.
 
         Its template sets `here`, the path of its place in the navigation, and `title`.
         """

@@ -29,11 +29,11 @@ _SHORT_NUMBER: Final = re.compile(
 )
 _PART_END: Final = re.compile(r"[,;!?、。，；！？]")
 _NEAR_WORDS: Final = 5
-"""Words, or characters of a script without spaces, beside a short number that say what it is of."""
+"""Words on either side of a short number that may say what it numbers; characters in CJK text."""
 _NEAR_CHARS: Final = 100
 _CHARS_READ: Final = 2_000
 _NUMBERS_MAX: Final = 20
-"""Short numbers of a sentence that are looked for, and how much of a sentence is read for them."""
+"""Maximum short numbers of a forgotten sentence that are looked for in other sentences."""
 _BEHIND: Final = re.compile(
     rf"(?:\s?({_CHAR}+))?((?:[^\w,;!?、。，；！？]*(?:{_CHAR}+|\w)){{0,{_NEAR_WORDS - 1}}})"
 )
@@ -149,10 +149,11 @@ def identifiers(text: str) -> list[str]:
 
 
 def _names_the_same(sentence: str, said: str, number: str) -> bool:
-    """Return whether a short number names in a sentence what it names in another one.
+    """Return whether a short number means the same thing in both sentences.
 
-    That is where a content word of the other one is near it. A number directly before a content
-    word counts something ("42 km"), unless it is behind such a word ("locker 214 noted")."""
+    It does if a content word of `said` is near it in `sentence`. A number directly before a content
+    word is an amount ("42 km") and does not count, unless a shared word precedes it ("locker 214
+    noted")."""
     wanted = {term for term in content_terms(said) if not re.search(r"\d", term)}
     content = frozenset(content_terms(sentence))
     units = {unit for _, unit, _ in _around(said, number)}
@@ -167,7 +168,7 @@ def _names_the_same(sentence: str, said: str, number: str) -> bool:
 
 
 def _around(sentence: str, number: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the word before each place of a number, the one behind it, and what else is near."""
+    """Yield the words around each occurrence of a number: before it, after it, and nearby."""
     for match in _SHORT_NUMBER.finditer(sentence):
         if match.group() == number:
             before = _PART_END.split(sentence[max(0, match.start() - _NEAR_CHARS) : match.start()])[

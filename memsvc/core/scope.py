@@ -116,7 +116,9 @@ class Caller:
         return own
 
     def is_offered(self, permission: Permission) -> bool:
-        """Return whether tools that need it are listed; a client with a token may ask for more."""
+        """Return whether tools that need this permission are listed.
+
+        For an OAuth token all are, because its client can request more scopes."""
         return permission in self.permissions or self.key_id is None
 
     def can_access(self, project: str) -> bool:

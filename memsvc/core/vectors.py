@@ -13,7 +13,14 @@ from typing import Any, Final, NamedTuple
 
 LARGEST = 127
 SIGN_COSINE: Final = sqrt(2 / pi)
-"""Cosine of a vector to its signs, each as 1 or -1."""
+"""Expected cosine of a vector to its signs, taken as 1 and -1."""
+
+
+class MeantText(NamedTuple):
+    """Text of an entry that gets a vector, and the role of the entry."""
+
+    text: str
+    role: str = ""
 
 
 class TextVector(NamedTuple):
@@ -48,13 +55,13 @@ def pack_texts(vectors: Sequence[TextVector]) -> list[bytes]:
 
 
 def unpack(packed: bytes, length: int) -> list[float]:
-    """Return a stored vector of a length, at length 1."""
+    """Return a stored vector of `length` numbers, scaled to length 1."""
     numbers: list[float] = units(packed[:length], length)[0].tolist()
     return numbers
 
 
 def parts(packed: bytes, sizes: Sequence[int], length: int) -> tuple[bytes, bytes, list[int]]:
-    """Return the vectors of a length without their sentences, all sentences, and how many each has.
+    """Split stored vectors into whole vectors, signs of sentences, and the sentences' counts.
 
     `packed` are stored vectors one after the other, `sizes` the bytes of each."""
     np = numpy()
@@ -105,7 +112,7 @@ def cosines(vector: Sequence[float], vectors: Any) -> list[float]:
 def best_cosines(
     vector: Sequence[float], vectors: Any, sentences: bytes, counts: Sequence[int]
 ) -> list[float]:
-    """Return the cosine of a vector to each row, or to its nearest sentence if that is nearer.
+    """Return the greater cosine of a vector to each row or to the row's nearest sentence.
 
     `sentences` are the signs of all sentences, `counts` says how many each row has."""
     np = numpy()

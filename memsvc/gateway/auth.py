@@ -369,16 +369,16 @@ class Authenticator:
             )
 
     def log_refusals(self) -> None:
-        """Log how many keys were refused since the previous time, by reason."""
+        """Log the number of refused keys by reason since the last such line."""
         if refusals := dict(self._refusals):
             self._refusals.clear()
             log.warning("requests were refused because of their keys", **refusals)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write last uses of keys and end streams in the background; write again at the end.
+        """Save when keys were last used, log refused keys, and end streams, in the background.
 
-        Refused keys are logged as often."""
+        Both are done once more at the end."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._streams.running())
             if self._tokens is not None:

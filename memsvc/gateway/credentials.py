@@ -29,8 +29,8 @@ CONCURRENT_QUERIES: Final = 4
 
 KeyRefusal = Literal["missing", "unknown", "expired", "token", "limited"]
 KEY_REFUSALS: Final[tuple[KeyRefusal, ...]] = get_args(KeyRefusal)
-"""Why a key is refused: none was sent, it is not listed, it is revoked or expired, it is an invalid
-access token, or too many invalid keys came from its address."""
+"""Why a key is refused: missing, unknown, revoked or expired, an invalid access token, or too many
+invalid keys from the same address."""
 
 QUERY_NAMES = ("APIKEY", "apikey", "api_key")
 

@@ -194,10 +194,10 @@ class SearchTools:
     async def _turns(
         self, scope: Scope, calls: ToolCalls, query: str, session: str, user: str
     ) -> list[tuple[str, str]]:
-        """Return references to what this person or session said of it, each turn once.
+        """Return references to turns of this person or session about the query, each turn once.
 
-        Where nothing is relevant enough for a prompt, these are the nearest turns, if one of them
-        holds a word of the query."""
+        If none is relevant enough for a prompt, the nearest turns are returned, provided that one
+        of them contains a word of the query."""
         args = {
             "project": scope.project,
             "session_id": session,

@@ -465,9 +465,9 @@ def store_spooled(
 
 
 def _recent_sessions(calls: MemoryCalls, about: Json) -> Iterator[Json]:
-    """Yield the user's latest other sessions with the last that the user said in each.
+    """Yield the user's latest other sessions, each with the user's last message.
 
-    Sessions of several users are left out, and in such a session all others are."""
+    Sessions of several users are left out. In such a session, nothing is yielded."""
     place, own = {"project": about["project"]}, about["session_id"]
     same = calls("memory_list_sessions", place | {"q": own[:128], "limit": 200})["sessions"]
     listed = calls("memory_list_sessions", place | {"user_id": about["user_id"], "limit": 50})[

@@ -263,9 +263,9 @@ class InstallTarget(NamedTuple):
 
     @property
     def instructions(self) -> str:
-        """Return what a host without hooks is told.
+        """Return the instructions for a host without hooks.
 
-        Files of a project, which are shared, name no user: each person's key is bound to one."""
+        A project's files are shared, so they name no user; each person's key is bound to one."""
         if self.scope == "project":
             return INSTRUCTIONS.format(user="", same_user="")
         return INSTRUCTIONS.format(user=f', user_id "{self.settings.user}"', same_user=", user_id")

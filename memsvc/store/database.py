@@ -30,7 +30,7 @@ from memsvc.core.errors import Code, InDoubtError, resource_busy
 from memsvc.core.options import Count, Options
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
-from memsvc.core.vectors import TextVector
+from memsvc.core.vectors import MeantText, TextVector
 from memsvc.store.connections import (
     CANNOT_CONNECT,
     DRIVER_ERRORS,
@@ -141,7 +141,7 @@ class Encoder(Protocol):
         """Return the name that vectors are kept under."""
         ...
 
-    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
+    async def encode(self, texts: Sequence[MeantText]) -> list[TextVector | None]:
         """Return the vectors of texts; None for what a job has to embed later."""
         ...
 
@@ -201,13 +201,13 @@ class Tx:
         return await self.fetch(self.on_node[sql], *arguments)
 
     async def fetch_as(self, kind: type[Kind], sql: str, *arguments: Any) -> list[Kind]:
-        """Return all rows of a statement as objects, whose fields are the columns."""
+        """Run a statement and return each row as a `kind`, whose fields are the columns."""
         return [kind(**row) for row in await self.fetch(sql, *arguments)]
 
     async def fetch_with(
         self, make: Callable[[Row], Kind], sql: str, *arguments: Any
     ) -> list[Kind]:
-        """Return what `make` returns for each row of a statement."""
+        """Run a statement and convert each row with `make`."""
         return list(map(make, await self.fetch(sql, *arguments)))
 
     async def fetchrow_as(self, kind: type[Kind], sql: str, *arguments: Any) -> Kind | None:

@@ -42,15 +42,15 @@ _PRIVATE: Final = f"fact_id IN {PRIVATE_FACT_IDS}"
 
 
 def is_withheld(session: str) -> str:
-    """Return SQL for whether a fact is not told in a session of several users, a parameter.
+    """Return SQL that is true for facts not to be shown in a session of several users.
 
-    That is a fact about health or diet, and each one that was said in another session, unless it is
-    how to address the user or the language to answer in."""
+    These are facts about health and diet, and all facts from other sessions except how to address
+    the user and the language to answer in. `session` is the SQL parameter with its name."""
     return f"""({_PRIVATE} OR evidence ->> 'session' <> {session}
         AND fact_id NOT IN {ADDRESS_FACT_IDS} AND key <> 'answer language')"""
 
 
-# Whether several users speak in the session $13, and what is not told there for that.
+# Whether several users speak in the session $13, and the facts that may be shown there.
 _SHARED: Final = "(SELECT is_shared FROM audience) IS TRUE"
 _TOLD: Final = f"NOT ({_SHARED} AND {is_withheld('$13')})"
 _QUOTED: Final = f"NOT ({_SHARED} AND ({_PRIVATE} OR evidence ->> 'session' <> $13))"
@@ -112,7 +112,7 @@ PROFILE_AT = VALID_AT.replace(
 # What had become, at a time ($4), of facts that were learned from the items `said`, or that these
 # repeat while they held (`is_source` is false; of the latest facts, and in a short text alone): the
 # newest value of those that ended, or else what replaced them, and the doubt about those that hold.
-# Where several users speak, these are sentences of that session alone.
+# If several users speak in the session, only its own sentences are returned.
 REPEATED_MAX = 200
 REPEATED_CHARS_MAX = 600
 OUTDATED = f"""

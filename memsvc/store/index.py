@@ -20,7 +20,7 @@ from memsvc.core.analysis import CHANGE_MARK, TERMS_VERSION, is_question, terms
 from memsvc.core.background import in_batches, map_in_thread
 from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import offset_of, with_offset
-from memsvc.core.vectors import TextVector, pack_texts
+from memsvc.core.vectors import MeantText, TextVector, pack_texts
 from memsvc.store.database import Tx, columns_of
 from memsvc.store.vectors import model_number, signs_of_vector
 
@@ -142,7 +142,7 @@ async def _vectors(tx: Tx, entries: Sequence[NewEntry]) -> list[TextVector | Non
     """Return the vectors that can be made at once; None for the others."""
     if tx.encoder is None:
         return [None] * len(entries)
-    return await tx.encoder.encode([meant_text(one.text, one.keywords) for one in entries])
+    return await tx.encoder.encode([meant_text(one) for one in entries])
 
 
 @frozen
@@ -269,9 +269,10 @@ async def hold(tx: Tx, *index_ids: int) -> None:
     )
 
 
-def meant_text(text: str, keywords: str) -> str:
+def meant_text(entry: NewEntry) -> MeantText:
     """Return the text whose meaning the vector of an entry holds: the mark of changes has none."""
-    return text if keywords in ("", CHANGE_MARK) else f"{text}\n{keywords}"
+    keywords = "" if entry.keywords == CHANGE_MARK else entry.keywords
+    return MeantText(indexed_text(entry.text, keywords), entry.role)
 
 
 def indexed_text(text: str, keywords: str) -> str:

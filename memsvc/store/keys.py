@@ -186,12 +186,12 @@ async def list_tenants(database: Database) -> list[bytes]:
 
 
 async def is_known(database: Database, tenant: bytes) -> bool:
-    """Return whether a tenant was ever seen."""
+    """Return whether a tenant is registered."""
     return bool(await database.registry("SELECT 1 FROM tenants WHERE tenant = $1", tenant))
 
 
 def unknown_tenant() -> MemsvcError:
-    """Return the error for a tenant that was never seen."""
+    """Return the error for a tenant that does not exist."""
     return not_found("this tenant does not exist in the database", recovery=LIST_KEYS)
 
 

@@ -45,7 +45,7 @@ class RecalledFilter:
 
 @frozen
 class Audience:
-    """Whether others than the asking user speak in a session; and the classes of its policy."""
+    """Whether other users speak in the session, and the profile classes of its policy."""
 
     is_shared: bool = False
     classes: Sequence[str] | None = None

@@ -63,9 +63,9 @@ class SearchFilter:
 
 @frozen
 class Asked:
-    """Where a question is asked: the user, the session, and the index of its items.
+    """Where a question is asked: the user, the session, and the index of the session's items.
 
-    A session of None withholds nothing."""
+    Without a session no facts are withheld."""
 
     session: str | None
     user: str
@@ -73,10 +73,11 @@ class Asked:
 
 
 class OrderedMatches(NamedTuple):
-    """Matches by index; where the first item of the asking session is searched otherwise.
+    """Matches by index.
 
-    None where that is one of the searched indexes, and not withheld from it. `is_shared` says that
-    others than the asking user speak in the session: private facts are then not found."""
+    `unsearched` is the index in which the session's items are found if it was not among those
+    searched, or does not show them. `is_shared` says whether other users speak in the session;
+    private facts are not found then."""
 
     found: dict[int, IndexMatches]
     unsearched: int | None
@@ -157,7 +158,7 @@ async def search_in_order(
     only: SearchFilter,
     asked: Asked | None = None,
 ) -> OrderedMatches:
-    """Search as `search`, for a question that is asked in a session; in one round trip."""
+    """Search like `search` for a question asked in a session, in one round trip."""
     arguments: list[Any] = [
         [query.index_id for query in queries],
         [query.best for query in queries],
@@ -228,7 +229,7 @@ def _kept(
     specific: Sequence[float | None],
     query: IndexQuery,
 ) -> list[int]:
-    """Return where what words found and its neighbours are, and the nearest of the others."""
+    """Return the positions to keep: matches by words, their neighbours, and the nearest others."""
     places = [*zip(row["books"], row["entries"], strict=True)]
     steps = range(-query.neighbours, query.neighbours + 1)
     beside = {

@@ -56,8 +56,8 @@ TERM_BYTES: Final = 25
 FACT_BYTES: Final = 1300
 TRACE_BYTES: Final = 2000
 VECTOR_BYTES: Final = 300
-"""Of a vector beside its numbers (a byte each) and signs (a bit each, in row and index), with the
-signs of its sentences."""
+"""Bytes of a row with a vector, apart from the vector's numbers (one byte each) and signs (one bit
+each, in the row and in the index). The signs of its sentences are included."""
 
 
 def _of_index(key: str = "", **declared: Any) -> TenantTable:

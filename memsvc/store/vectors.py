@@ -13,14 +13,14 @@ from asyncpg import BitString
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
-from memsvc.core.vectors import TextVector, pack_texts, signs_of, unpack
+from memsvc.core.vectors import MeantText, TextVector, pack_texts, signs_of, unpack
 from memsvc.store.database import Tx
 
 CANDIDATES: Final = 200
-"""Maximum number of vectors compared exactly, those whose signs agree best with the question's, for
-60 results: 20 lose three points of recall, 100 one, 200 none."""
+"""Maximum number of vectors compared exactly: those whose signs agree best with the question's. For
+60 results, 20 lose three points of recall, 100 one, 200 none."""
 CANDIDATES_MIN: Final = 50
-"""Vectors compared exactly for a single result; each further result adds three."""
+"""Minimum number of vectors compared exactly; each result that is wanted adds three."""
 
 
 def signs_of_vector(vector: Sequence[float]) -> BitString:
@@ -43,15 +43,17 @@ class VectorProgress:
     vectors: int
 
 
-async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) -> dict[int, str]:
+async def missing(
+    tx: Tx, index_id: int, model: str, *, after: int, limit: int
+) -> dict[int, MeantText]:
     """Return the texts of the next entries after `after` without a vector of the model.
 
     Entries without words are left out.
     """
-    return await tx.fetch_pairs(
+    rows = await tx.fetch(
         f"""
         SELECT e.search_entry, CASE WHEN e.cues IN ('', '{CHANGE_MARK}') THEN e.text
-            ELSE e.text || E'\\n' || e.cues END AS text
+            ELSE e.text || E'\\n' || e.cues END AS text, e.role
             FROM entries AS e
         WHERE e.tenant = $1 AND e.project = $2 AND e.search_book = $3
             AND e.search_entry > $5 AND e.length > 0
@@ -66,6 +68,7 @@ async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) 
         after,
         limit,
     )
+    return {row["search_entry"]: MeantText(row["text"], row["role"]) for row in rows}
 
 
 async def latest(tx: Tx, index_id: int, model: str) -> int:

@@ -20,7 +20,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Embedder, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.core.vectors import TextVector, signs_of
+from memsvc.core.vectors import MeantText, TextVector, signs_of
 from memsvc.store import jobs, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.search import QueryEmbedding
@@ -41,8 +41,9 @@ ENCODED_CHARS: Final = 1_600
 """Maximum characters of one text that the bundled encoder reads."""
 ENCODED_CHARS_MAX: Final = 8_000
 """Maximum characters encoded while a call waits, which takes about 30 ms."""
+MESSAGE_ROLES: Final = ("user", "assistant")
 SENTENCES_MAX: Final = 6
-"""Sentences of a text that have vectors of their own: more improve nothing."""
+"""Sentences of a message that have vectors of their own: more improve nothing."""
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
 
@@ -87,7 +88,7 @@ class Embedding:
         """Return the vector of a message that is about to be stored, if it says a change.
 
         With `is_said` its words say so. None for others, and where its vector is left to a job."""
-        [vector] = await self.encode([text])
+        [vector] = await self.encode([MeantText(text, "user")])
         if vector is None:
             return None
         is_said = is_said or (self._embedder.log_odds("change", vector.whole) or 0.0) > 0
@@ -143,12 +144,16 @@ class Embedding:
         self._meter.add("memsvc_embedding_texts_total", len(texts))
         return made
 
-    async def _text_vectors(self, texts: Sequence[str]) -> list[TextVector]:
-        """Return the vector of each text, from an in-process embedder with those of its sentences.
+    async def _text_vectors(self, texts: Sequence[MeantText]) -> list[TextVector]:
+        """Return the vector of each text, and for messages those of their sentences.
 
-        A text of several sentences is found by each of them, as questions are about one thing."""
-        parts = [_sentences(text) if self._embedder.in_process else [] for text in texts]
-        made = await self.embed_texts([*texts, *chain.from_iterable(parts)])
+        A message may say several things, and a question is about one of them. A remote embedder is
+        not asked for sentences, because each request costs money."""
+        parts = [
+            _sentences(text) if self._embedder.in_process and role in MESSAGE_ROLES else []
+            for text, role in texts
+        ]
+        made = await self.embed_texts([*(text for text, _ in texts), *chain.from_iterable(parts)])
         signs = map(signs_of, made[len(texts) :])
         return [
             TextVector(whole, b"".join(islice(signs, len(part))))
@@ -159,7 +164,7 @@ class Embedding:
         """Load what the embedder needs before its first vector."""
         await self._embedder.load()
 
-    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
+    async def encode(self, texts: Sequence[MeantText]) -> list[TextVector | None]:
         """Return vectors of texts that are about to be stored, None for those left to a job.
 
         Only a loaded in-process embedder encodes, and only the last ENCODED_CHARS_MAX characters of
@@ -167,10 +172,10 @@ class Embedding:
         the same call within it encodes nothing."""
         if not (self._embedder.in_process and self._embedder.is_ready):
             return [None] * len(texts)
-        keys = [_key(text) for text in texts]
+        keys = [_key(f"{role}\n{text}") for text, role in texts]
         for key in self._made.keys() & keys:
             self._made.move_to_end(key)
-        sizes = accumulate(min(len(text), ENCODED_CHARS) for text in reversed(texts))
+        sizes = accumulate(min(len(text), ENCODED_CHARS) for text, _ in reversed(texts))
         missing = {
             key: text
             for key, text, size in zip(reversed(keys), reversed(texts), sizes, strict=True)

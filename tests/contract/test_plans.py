@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
-from memsvc.core.vectors import TextVector
+from memsvc.core.vectors import MeantText, TextVector
 from memsvc.store import tree, usage
 from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES, metadata
@@ -155,8 +155,8 @@ class AtOnce:
 
     model = "fake/at-once"
 
-    async def encode(self, texts: Sequence[str]) -> list[TextVector | None]:
-        return [TextVector([1.0, float(len(text))]) for text in texts]
+    async def encode(self, texts: Sequence[MeantText]) -> list[TextVector | None]:
+        return [TextVector([1.0, float(len(one.text))]) for one in texts]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a redaction takes of other sentences: a value, and a short number that names the same."""
+"""Redaction removes a value, and a short number that means the same thing, from other sentences."""
 
 import pytest
 

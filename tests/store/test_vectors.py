@@ -60,7 +60,8 @@ async def missing(
     database: Database, scope: Scope, model: str = MODEL, after: int = -1, limit: int = 100
 ):
     async with database.begin(scope, read_only=True) as tx:
-        return await vectors.missing(tx, BOOK, model, after=after, limit=limit)
+        found = await vectors.missing(tx, BOOK, model, after=after, limit=limit)
+    return {entry: text for entry, (text, _) in found.items()}
 
 
 async def test_entry_ranks_by_its_nearest_sentence(database: Database, scope: Scope, add) -> None:

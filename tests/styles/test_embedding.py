@@ -87,9 +87,9 @@ def embedding(
 
 @pytest.fixture
 def add(database: Database, scope: Scope, clock: FakeClock):
-    async def add(*texts: str, name: str = NAME) -> int:
+    async def add(*texts: str, name: str = NAME, role: str = "user") -> int:
         new = [
-            NewEntry(ref=f"r{at}", text=text, message_at=clock.now())
+            NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), role=role)
             for at, text in enumerate(texts)
         ]
         async with database.begin(scope) as tx:
@@ -181,6 +181,15 @@ async def test_first_sentences_of_a_text_have_vectors_of_their_own(
     size, bits = await admin.fetchrow("SELECT octet_length(vector), length(signs) FROM embeddings")
     assert size == bits + count * ceil(bits / 8)
     assert len(embedder.texts) == 1 + count
+
+
+async def test_only_messages_are_read_by_their_sentences(
+    scope: Scope, embedding: Embedding, embedder: FakeEmbedder, add
+) -> None:
+    embedder.in_process = True
+    await add("drink: tea\nI drink tea.\ndrinks beverage", role="fact")
+    await embedding.embed(scope, str(BOOK))
+    assert embedder.texts == ["drink: tea\nI drink tea.\ndrinks beverage"]
 
 
 async def test_remote_embedder_is_not_asked_for_sentences(

@@ -64,7 +64,7 @@ NEW_WORDS_MAX: Final = 2
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _SENTENCE: Final = re.compile(
-    r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?<=\d)\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
+    r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?<=\d)(?<!\d{3})\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
     r"(?:[。！？!?.;；…\n]|$)"
 )
 _CLAUSE_END: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Requests to forget something, in six languages: they would tell again what is to be forgotten."""
+"""Requests to forget something, in six languages. Remembered, they would repeat what to forget."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _WORD: Final = quick_pattern(
     r"\b(?:forg[eo]t\w*|remember\w*|delete|erase|remove|wipe|want you to|vergiss|vergess\w*|lösch\w*|merk|weißt|olvid\w+|olvíd\w+|borra|sepas|recuerdes|oubli\w*|efface\w*|saches|souviennes|retiens)\b|[忘删]|我不|忘れ|記憶",
     re.IGNORECASE,
 )
-"""A word of each request."""
+"""Matches a text that may contain a request."""
 _LEAD: Final = r"[\W_]*(?:(?:please|pls|just|also|and|so|oh|ok|okay|no|actually|wait|hey|bitte|und|ach|also|nein|doch|et|stp|s'il te plaît|non|y|por favor|oye|no)\b[\s,.:–—-]*)*"
 _POLITE: Final = (
     r"(?:(?:can|could|would|will) you (?:please |just )*|i(?:'d| would)? (?:want|need|like) you to |you (?:can|should|may|must|have to) (?:please |just )*|(?:kannst|könntest|würdest) du (?:bitte )?|(?:peux-tu|tu peux|pourrais-tu|tu pourrais) |¿?(?:puedes|podrías) )?"
@@ -42,16 +42,16 @@ _DONE: Final = re.compile(
     r"\bi(?:'ve| have|'ll| will)(?: now)? (?:forgotten|forget)\b|\bfrom (?:my )?memory\b|\bich (?:habe|werde)\b.{0,80}\bvergess|\b(?:he olvidado|olvidaré)\b|\bj'(?:ai oublié|oublierai|oublie)\b|(?:已经?|会)(?:把.{0,60})?忘(?:了|掉|记)|忘れ(?:ました|ます)",
     re.IGNORECASE,
 )
-"""What an assistant says that has forgotten something."""
+"""Matches an assistant's sentence that confirms that something was forgotten."""
 # fmt: on
 _CLAUSE_OF_ONES_OWN: Final = re.compile(
     r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|we|ich|wir)\b", re.IGNORECASE
 )
-"""Where something else is said behind a request: "forget it, I'm moving to Rome"."""
+"""Matches where a new clause follows a request: "forget it, I'm moving to Rome"."""
 
 
 def forget_requests(text: str) -> Iterator[Span]:
-    """Yield the parts of a user's text that ask to forget something, up to the sentence's end."""
+    """Yield the spans of a user's text that ask to forget something."""
     if not _WORD.search(text):
         return
     for start, end in sentence_spans(text):
@@ -61,12 +61,12 @@ def forget_requests(text: str) -> Iterator[Span]:
 
 
 def mentions_forgetting(text: str) -> bool:
-    """Return whether a text has a word of such requests, without which it has none."""
+    """Return whether a text may contain a request to forget something; quick to check."""
     return _WORD.search(text) is not None
 
 
 def without_forgetting(text: str, *, is_users: bool) -> str:
-    """Return a text without requests to forget something, or answers that it was forgotten."""
+    """Return a text without requests to forget something, or without answers that confirm one."""
     spans = forget_requests(text) if is_users else _answers(text)
     kept, start = "", 0
     for left, right in spans:

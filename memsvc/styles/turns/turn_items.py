@@ -22,7 +22,8 @@ from memsvc.core.rules.changes import (
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
 from memsvc.core.rules.forget_requests import mentions_forgetting, without_forgetting
 from memsvc.core.secrets import replace_secrets, without_secrets
-from memsvc.store.facts import text_of
+from memsvc.core.vectors import MeantText
+from memsvc.store import facts
 from memsvc.store.index import NewEntry, meant_text
 from memsvc.store.search import QueryEmbedding
 from memsvc.store.style_files import LogPosition
@@ -138,7 +139,7 @@ async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
 
 
 FORGETTING_CHARS_MAX: Final = 2_000
-"""Nobody asks to forget something in a longer message."""
+"""Maximum length of a message that is searched for requests to forget something."""
 
 
 def _chars(items: Sequence[TurnItem]) -> int:
@@ -252,11 +253,17 @@ class Turn:
         dated = [replace(claim, message_at=times.get(claim.evidence.item)) for claim in claims]
         return sorted(dated, key=lambda claim: claim.message_at or now)
 
-    def meant_texts(self, text_chars_max: int, now: datetime) -> list[str]:
+    def meant_texts(self, text_chars_max: int, now: datetime) -> list[MeantText]:
         """Return the texts whose vectors are stored with the turn, if no fact is known already."""
-        items = [_indexed_part(item, text_chars_max) for *_, item in self.events]
-        statements = [claim for claim in self.claims(now) if isinstance(claim, Statement)]
-        return items + [meant_text(text_of(one), one.keywords) for one in statements]
+        items = [
+            MeantText(_indexed_part(item, text_chars_max), item.role) for *_, item in self.events
+        ]
+        statements = [
+            facts.StatementWithExpiry(claim, None)
+            for claim in self.claims(now)
+            if isinstance(claim, Statement)
+        ]
+        return items + [meant_text(entry) for entry in facts.entries(statements, now)]
 
     def doubts(self, now: datetime) -> list[tuple[Change, Doubt, Evidence]]:
         """Return the changes of the turn, each with the doubt that it casts and its source."""

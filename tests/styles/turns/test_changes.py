@@ -565,3 +565,8 @@ async def test_what_gave_way_may_come_back_and_be_said_again(opened: Opened) -> 
     held = {fact["value"] for fact in listed["facts"] if fact["state"] == "active"}
     assert {"Helix", said[1].rstrip(".")} <= held
     assert held.isdisjoint(("Vim", said[0].rstrip(".")))
+
+
+def test_change_does_not_include_a_sentence_before_it_that_ends_with_a_long_number() -> None:
+    [change] = changes_in("the budget is 300. i no longer eat meat")
+    assert change.sentence.strip() == "i no longer eat meat"

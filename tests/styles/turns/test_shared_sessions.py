@@ -1,4 +1,4 @@
-"""Sessions in which several users speak: what is recalled there, what elsewhere, and what is not."""
+"""What is recalled in a session of several users, and what of it is recalled elsewhere."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ ROOM = "room"
 
 
 def told(prepared: dict[str, Any]) -> str:
-    """All that a prepared input tells."""
+    """Return all text of a prepared input."""
     return "\n".join(texts(prepared["input_items"]))
 
 
 async def share(door: Door, session: str = ROOM) -> None:
-    """Let Ada, and then Bo, speak in a session."""
+    """Store a turn of Ada, and then one of Bo, in a session."""
     await say(door, "t-ada", "Good morning.", session=session, user_id="ada")
     await say(door, "t-bo", "Good morning to you.", session=session, user_id="bo")
 

@@ -838,6 +838,12 @@ def test_standing_order_is_one_instruction_in_its_whole_sentence(text: str) -> N
     assert [(one.fact_id, one.statement) for one in found(text)] == [("user_instruction", text)]
 
 
+def test_sentence_in_small_letters_ends_behind_a_long_number() -> None:
+    [one] = found("my locker is 214. i live in Leeds.")[-1:]
+    assert (one.value, one.statement) == ("Leeds", "i live in Leeds.")
+    assert [one.value for one in found("my flat is on the 3. floor, i live in Leeds.")] == ["Leeds"]
+
+
 def test_sentence_ends_behind_a_letter_that_is_no_initial() -> None:
     assert [one.value for one in found("We chose plan B. I live in Leeds.")][-1] == "Leeds"
     [one] = found("I take vitamin C. I live in Leeds.")[-1:]

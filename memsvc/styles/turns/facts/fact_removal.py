@@ -126,9 +126,9 @@ class RemovedFacts:
 
 @frozen
 class _Named:
-    """What is to be forgotten by name: facts, and sentences that no fact says.
+    """What a query asks to forget: facts by their names, and sentences without a fact.
 
-    `beside` are clauses of their sentences that stay."""
+    `beside` are clauses of these sentences that stay."""
 
     names: Sequence[str]
     sentences: NamedSentences = NOT_ASKED
@@ -287,7 +287,7 @@ class FactRemoval:
         sentences: NamedSentences,
         embedding: QueryEmbedding | None,
     ) -> _Named:
-        """Return the named sentences with the fact that the query means, of those that state them.
+        """Return the named sentences, with the fact that states them if the query means it.
 
         If they state facts and it means none of these, the sentences are only offered: they cannot
         go without the facts."""

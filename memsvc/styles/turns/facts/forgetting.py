@@ -29,7 +29,7 @@ from memsvc.core.redaction import (
     sentences,
 )
 from memsvc.core.scope import Scope
-from memsvc.core.vectors import cosines, pack, units
+from memsvc.core.vectors import MeantText, cosines, pack, units
 from memsvc.store import (
     facts,
     file_gc,
@@ -74,7 +74,7 @@ MEANT_MIN: Final = 0.08
 STANDS_OUT: Final = 0.13
 """How far above that of every other sentence it must be."""
 OFFERED_SHARE: Final = 0.5
-"""Share of the cosine of unrelated texts below which a query does not mean a text at all."""
+"""Share of the cosine of unrelated texts below which a text cannot be the one that is meant."""
 MEANT_MAX: Final = 5
 """Sentences to choose from where a query names none."""
 TEXT_CHARS_MAX: Final = 1_000_000
@@ -291,7 +291,7 @@ async def named_sentences(
 
 
 def is_offered(embedding: QueryEmbedding, cosine: float) -> bool:
-    """Return whether a text of this cosine to a query may be what it means."""
+    """Return whether a text with this cosine to a query may be the one that is meant."""
     return cosine >= OFFERED_SHARE * (embedding.unrelated or 0.0)
 
 
@@ -336,7 +336,7 @@ async def cosines_of(
     """Return the cosine of each text to a query, without those whose vector cannot be made now."""
     if embedding is None or tx.encoder is None:
         return {}
-    made = await tx.encoder.encode(texts)
+    made = await tx.encoder.encode([MeantText(text) for text in texts])
     known = {text: vector.whole for text, vector in zip(texts, made, strict=True) if vector}
     if not known:
         return {}

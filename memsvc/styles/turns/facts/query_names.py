@@ -17,10 +17,10 @@ from memsvc.store.search import QueryEmbedding
 from memsvc.styles.turns.facts.forgetting import STANDS_OUT, cosines_of
 
 WORDS_MAX: Final = 40
-"""Words of a query that are looked at one by one; of a longer one the others name something."""
+"""Maximum words of a query that are examined one by one."""
 _JOINING: Final = r"(?:and|but|und|aber|y|pero|et|mais)\s"
 _BEGINNING: Final = re.compile(rf"(?<=[;；，。！？])|(?<=[.!?])\s+|,?\s(?={_JOINING})")
-"""Where a clause begins that may stand alone."""
+"""Matches where a clause begins."""
 _ABOUT_THE_NUMBER: Final = re.compile(
     rf"\W*(?:{_JOINING})?"
     r"(?:(?:its?|th(?:at|is|ese|ose)|which|es|das|dies|ça|ca|cela|c|lo|la|eso|es[eot]|le)\b|[它这那其])",
@@ -28,7 +28,7 @@ _ABOUT_THE_NUMBER: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W\u3040-\u30ff\u4e00-\u9fff]+")
 WORDS_MIN: Final = 3
-"""Words, or pairs of characters of a script without spaces, of a clause that stands alone."""
+"""Minimum words of a clause that can stand alone; pairs of characters in Chinese or Japanese."""
 _NUMBER: Final = re.compile(r"\d|[一二三四五六七八九十百千万]{2}")
 _LONG_NUMBER: Final = re.compile(r"\d(?: ?\d){6,}|\d(?:[ -]?\d){8,}")
 _BIRTHDAYS: Final = frozenset(
@@ -39,11 +39,11 @@ _BIRTHDAYS: Final = frozenset(
 
 
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
-    """Return the facts of the kinds that a question asks for, as far as it names which.
+    """Return the facts of the kinds that a question asks for, if it says which ones.
 
-    Words of it that the person has `said` and that do not ask for the kind have to be in a fact:
-    "my brother Uwe" names nothing of a sister, and "my ex's name" not one's own. Of the others
-    those count that hold the most of its words; where none holds any, several are not told apart.
+    Words that the person has `said` before and that do not name the kind must occur in the fact:
+    "my brother Uwe" is no fact about a sister, and "my ex's name" is not the user's name. Among
+    the facts of a kind, those with most of the words are returned; all of them if none has any.
     """
     requested = requested_fact_ids(question)
     asked = set(content_terms(question))
@@ -79,10 +79,10 @@ def _words(fact: Fact) -> str:
 
 
 def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
-    """Return the facts that a question names: by their kind, or by a third of its words.
+    """Return the facts that a question names, by their kind or by a third of its words.
 
-    The words of a sentence that says several facts name none of these. `said` are the terms of the
-    question that the person has said."""
+    A sentence that states several facts is not evidence for any of them. `said` are those terms of
+    the question that the person has used before."""
     asked = set(query_terms(question))
     if of_kind := _of_kind(question, found, said):
         return of_kind
@@ -101,10 +101,10 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
 async def clauses_beside(
     tx: Tx, question: str, embedding: QueryEmbedding | None, sentences: Iterable[str]
 ) -> list[str]:
-    """Return the clauses of the sentences that a query does not mean and that tell nothing of it.
+    """Return the clauses of these sentences that can stay when the query is forgotten.
 
-    The rest of a sentence often tells what was forgotten. Only beside a code, a long number or a
-    birthday it cannot, where it holds no number, and the query must clearly mean these."""
+    Usually the rest of a sentence reveals what was forgotten, so nothing stays. Beside a code, a
+    long number or a birthday that the query clearly means, a clause without a number is safe."""
     asked = frozenset(content_terms(question))
     found: list[str] = []
     for sentence in sentences:
@@ -117,7 +117,7 @@ async def clauses_beside(
 
 
 def _divided(sentence: str, asked: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Return the clauses in which a query names a number, and those that say nothing of it."""
+    """Return the clauses with the number that the query names, and those that do not mention it."""
     telling, beside = [], []
     for clause in _clauses(sentence):
         named = asked.intersection(terms(clause))
@@ -131,7 +131,7 @@ def _divided(sentence: str, asked: frozenset[str]) -> tuple[list[str], list[str]
 
 
 def _clauses(sentence: str) -> Iterator[str]:
-    """Yield the parts of a sentence that may stand alone; a shorter one belongs to that before."""
+    """Yield the clauses of a sentence; a short one is part of the clause before it."""
     starts = [0, *(match.end() for match in _BEGINNING.finditer(sentence)), len(sentence)]
     start = 0
     for left, right in pairwise(starts[1:]):

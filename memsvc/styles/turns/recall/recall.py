@@ -155,8 +155,8 @@ class TurnRecall:
     async def search(self, tx: Tx, request: RecallRequest) -> Found:
         """Return the matches in every index of the request.
 
-        Where several users speak in the session, not in the indexes of what one of them said and of
-        insights about that user."""
+        If several users speak in the session, the index of the asking user's own messages and the
+        insights about that user are left out."""
         embedding, query = request.embedding, request.question.uncommon
         limit = self._options.recall_facts_limit
         first = [

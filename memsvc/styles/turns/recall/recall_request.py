@@ -100,8 +100,8 @@ class RecallRequest:
 
     `embedding` and `passages` are those of the question, obtained before its transaction. `as_of`
     asks for the state at that time, `sources` selects kinds of memory. `kind` is the question's.
-    `told_in` is the session in which the answer is told: where several users speak there, nothing
-    private is found. None for an answer that nobody is told."""
+    `told_in` is the session in which the answer is shown: if several users speak there, nothing
+    private is found. None if it is shown in no session."""
 
     session: str
     turn: str
