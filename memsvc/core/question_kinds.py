@@ -1,7 +1,7 @@
 """Kinds of questions, and courtesies that ask nothing."""
 
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from enum import Enum
 from typing import Final
 
@@ -186,3 +186,17 @@ def kind_in_memory(question: str, kind: QuestionKind, known: Set[str]) -> Questi
     codes = _CODE.findall(normalized_text(question))
     is_known = any(found and known >= {*found} for found in map(terms, [*names, *codes]))
     return QuestionKind.OPEN if is_known else kind
+
+
+KEYWORDS_MAX: Final = 3
+_KEY_CODE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+")
+
+
+def is_keywords(text: str, content: Sequence[str]) -> bool:
+    """Return whether a text is nothing but two or three words to look for, or a code.
+
+    `content` are its terms that are no common words. A single word may be a command."""
+    words = text.split()
+    if len(words) == 1:
+        return _KEY_CODE.fullmatch(words[0]) is not None
+    return 1 < len(words) <= KEYWORDS_MAX and len(words) == len(content) and not is_question(text)

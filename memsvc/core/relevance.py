@@ -11,6 +11,8 @@ from memsvc.core.ranking import Candidate
 
 FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
+ENTRIES_JUDGED: Final = 50
+"""Best entries of a ranking of which each is judged by itself."""
 OUTLIER_EXPONENT: Final = 1 / 6
 MEMORY_QUESTION_FACTOR: Final = 2.0
 OPEN_QUESTION_FACTOR: Final = 1.2
@@ -73,6 +75,15 @@ class Confidence(NamedTuple):
             return 0.0
         score += OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
         return relevance * self._asked * exp(score)
+
+    def sessions(self, ranked: Sequence[Candidate]) -> frozenset[str]:
+        """Return the sessions of the best entries that are answers by their own evidence."""
+        evidence = ((one.session, one.relevance, one.similarity) for one in ranked[:ENTRIES_JUDGED])
+        return frozenset(
+            session
+            for session, relevance, similarity in evidence
+            if self._replace(relevance=relevance, similarity=similarity).total >= FLOOR
+        )
 
     @property
     def _asked(self) -> float:

@@ -73,7 +73,7 @@ async def test_why_nothing_was_recalled_is_explained(opened: Opened) -> None:
     )
     assert len(prepared["input_items"]) == 1
     reasons = {one["reason"] for one in prepared["explanation"]["candidates"]}
-    assert reasons == {"nothing is relevant enough"}
+    assert reasons == {"nothing of its session is relevant enough"}
 
 
 def test_hostile_texts_are_read_in_a_moment() -> None:

@@ -292,3 +292,44 @@ async def test_request_about_the_world_is_told_nothing_whatever_it_names(door: D
     ):
         prepared = await ask(door, request, "new", user_id="u1")
         assert memory(prepared)["turns"] == [], request
+
+
+CHATS = (
+    "I've got a rice cooker and no oven at the moment, because it broke.",
+    "The parcel locker at the depot is number 26077, they keep it for a week.",
+    "My left knee hurts when I run more than five kilometres.",
+    "Petra owes me 140 euros from the ski weekend.",
+    "The bus was late again, I take it from Hasnerplatz.",
+    "I'm learning Portuguese, forty days in a row now.",
+)
+
+
+async def test_a_general_question_is_told_only_what_concerns_it(door: Door) -> None:
+    for number, text in enumerate(CHATS):
+        await say(door, f"t{number}", text, session=f"chat {number}", user_id="ada")
+    turns = memory(await ask(door, "How do I cook rice?", session="new", user_id="ada"))["turns"]
+    assert "rice cooker" in str(turns)
+    assert len(turns) == 1
+    explained = await ask(door, "How do I cook rice?", session="b", user_id="ada", explain=True)
+    reasons = {
+        one["ref"]: one["reason"]
+        for one in explained["explanation"]["candidates"]
+        if one["kind"] == "turn" and not one["shown"]
+    }
+    assert set(reasons.values()) <= {"nothing of its session is relevant enough"}
+    assert reasons
+
+
+@pytest.mark.parametrize(
+    ("words", "held"),
+    [("parcel locker", "26077"), ("left knee", "hurts"), ("ski weekend", "140")],
+)
+async def test_words_to_look_for_find_the_message_that_holds_them(
+    door: Door, words: str, held: str
+) -> None:
+    for number, text in enumerate(CHATS):
+        await say(door, f"t{number}", text, session=f"chat {number}", user_id="ada")
+    assert held in str(memory(await ask(door, words, session="new", user_id="ada"))["turns"])
+    for command in ("run the tests", "make it shorter", "parcel unicorn"):
+        body = memory(await ask(door, command, session="new", user_id="ada"))
+        assert body["turns"] == [], command

@@ -11,7 +11,13 @@ from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.background import run_in_thread
 from memsvc.core.ports import Meter, PassageSearch
-from memsvc.core.question_kinds import QuestionKind, kind_by_meaning, kind_in_memory, kind_of
+from memsvc.core.question_kinds import (
+    QuestionKind,
+    is_keywords,
+    kind_by_meaning,
+    kind_in_memory,
+    kind_of,
+)
 from memsvc.core.ranking import Candidate, EntryPlace, QuestionTerms
 from memsvc.core.scope import Scope
 from memsvc.store import recalls as stored
@@ -219,8 +225,14 @@ class TurnRecall:
             len(asked.text), FactRequest.of, asked, kind, request.fact_index_ids(), found, unrelated
         )
         insights = rank_entries(asked, kind, request.insight_index_ids(), found, unrelated)
-        confidence = relevance.confidence(items, own_kind, request.asks)
-        return RankedMatches(pool, items, confidence, of_facts, insights, question.idf_by_term)
+        asks, content = request.asks, set(asked.content)
+        if is_keywords(asked.text, asked.content) and any(
+            content <= one.term_scores.keys() for one in items[: relevance.TOP]
+        ):
+            asks, own_kind = None, QuestionKind.OPEN
+        confidence = relevance.confidence(items, own_kind, asks)
+        sessions, weights = confidence.sessions(items), question.idf_by_term
+        return RankedMatches(pool, items, confidence, of_facts, insights, weights, sessions)
 
     async def gather(
         self,
@@ -239,7 +251,12 @@ class TurnRecall:
         selected = [one for one in selected if one.place in read.items]
         quote_finder = QuoteFinder(ranked.weights)
         selection = TurnSelection(
-            self._options, request, quote_finder, known=known, prompt=prompt, silent=ranked.silent
+            self._options,
+            request,
+            quote_finder,
+            known=known,
+            prompt=prompt,
+            sessions=ranked.sessions,
         )
         of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
         profile = told_profile(read, of_facts, self._options, self._costs)
@@ -293,7 +310,7 @@ class TurnRecall:
             is_in_context = one.index_id == own and one.entry in prompt
             (in_context if is_in_context else new).append(one)
         # explanations cover all ranked entries; a prompt needs a few more than it shows
-        limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
+        limit = self._options.recall_turns_limit + EXTRA_ENTRIES if ranked.sessions else 0
         by_days = relevance.order_by_days(new)
         if request.with_reasons:
             return [*by_days, *in_context], []
@@ -301,7 +318,7 @@ class TurnRecall:
         numbers = {one.number for one in selected}
         not_read = [one for one in ranked.items if one.number not in numbers][:NOT_READ_LIMIT]
         for one in not_read:
-            one.reason = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
+            one.reason = OVER_THE_LIMIT if ranked.sessions else UNDER_THE_FLOOR
         for one in in_context:
             one.reason = IN_CONTEXT
         return selected, not_read

@@ -60,7 +60,7 @@ WordsOf = Callable[[str], frozenset[str]]
 
 GREETING_CHARS_MAX: Final = 60
 """A longer answer is taken to have content."""
-UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+UNDER_THE_FLOOR: Final = "nothing of its session is relevant enough"
 QUOTED_SHARE: Final = 1.3
 """Estimated tokens of items, by the limit of a block, behind which no more are selected."""
 QUOTE_SHARES: Final = (6, 4, 3, 3, 3, 2)
@@ -323,7 +323,9 @@ def _by(chunk: Candidate) -> str:
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
-    `weights` are the weights of the question's terms."""
+    `weights` are the weights of the question's terms, `sessions` those with an item that is
+    relevant enough by itself to be shown: others are shown beside it, as the answer may stand
+    there."""
 
     pool: ItemPool
     items: Sequence[Candidate]
@@ -331,18 +333,15 @@ class RankedMatches:
     facts: FactRequest
     insights: Sequence[Candidate]
     weights: Mapping[str, float]
-
-    @property
-    def silent(self) -> bool:
-        """Return whether no item is relevant enough to be shown."""
-        return self.confidence.total < relevance.FLOOR
+    sessions: Collection[str]
 
 
 class TurnSelection:
     """Selection of items for one prompt: each once, up to `recall_turns_limit`.
 
     `known` are digests of items that the caller has, `prompt` the entries of items in the recent
-    context; neither is recalled again, nor is what the turn itself has already stored."""
+    context; neither is recalled again, nor is what the turn itself has already stored. Of sessions
+    other than `sessions` nothing is relevant enough."""
 
     def __init__(
         self,
@@ -352,7 +351,7 @@ class TurnSelection:
         *,
         known: Collection[int],
         prompt: Collection[int],
-        silent: bool,
+        sessions: Collection[str],
     ) -> None:
         self._limit = options.recall_turns_limit
         self._chars_max = options.snippet_chars_max
@@ -362,7 +361,7 @@ class TurnSelection:
         self._prompt = prompt
         self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
-        self._is_silent = silent
+        self._sessions = sessions
         self._count = 0
 
     def chunks(self, selected: Sequence[Candidate]) -> list[Candidate]:
@@ -376,7 +375,7 @@ class TurnSelection:
         return result
 
     def _reason_against(self, item: Candidate) -> str:
-        if self._is_silent:
+        if item.session not in self._sessions:
             return UNDER_THE_FLOOR
         if reason := self.why_not(item):
             return reason
