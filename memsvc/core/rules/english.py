@@ -46,10 +46,11 @@ _NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:gr
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
 _AM = r"(?:i am|i'm|im|we're|we are)"
-_HOME = r"(?:my|our) (?:(?:new|home|postal|street|current) )*address"
-_STREET = r"(?P<v>(?:(?:flat|apartment|apt\.?|unit) \w{1,5},? )?(?:number |no\. ?)?\d{1,5}\w?,?"
+_HOME = r"(?:(?:my|our) (?:(?:new|home|postal|street|current) )*|new )address"
+_STREET = r"(?P<v>(?:(?:(?:flat|apartment|apt\.?|unit) \w{1,5},? )?(?:number |no\. ?)?\d{1,5}\w?,?"
 _STREET += r"(?: (?!(?:and|but|with|because|since|in|on|at|a|the|am|pm|now)\b)[\w.'-]+){1,4}"
-_STREET += r"(?:, (?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w'-]+){0,2}(?: \d\w\w\b)?(?![\w'])){0,3})"
+_STREET += r"|(?!platform|gate|room|table)[^\W\d_]{5,}(?: [^\W\d_]+)? \d{1,4}\w?\b)"
+_STREET += r"(?:, (?:\d{4,5} )?(?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w'-]+){0,2}(?: \d\w\w\b)?(?![\w'])){0,3})"
 _ANY = r"(?: any ?more| any longer)"
 _STILL = r"(?:really |truly |also |still |just |now |currently |actually |absolutely |always |usually |mostly )?"
 _ONE = r"(?P<k>wife|husband|partner|spouse|fiancée?|boyfriend|girlfriend|mother|mom|mum|father|dad|boss|manager)"
@@ -300,7 +301,7 @@ RULES: tuple[Rule, ...] = (
          key="email"),
     Rule(t.CONTACT, "email mail", r"my (?P<k>(?:work|office|business|private|personal|school) e-?mail)(?: address)? is (?P<v>[\w.+-]{1,64}@[\w-]{1,63}"
          r"(?:\.[\w-]{1,63}){1,4})", "My work email is ada@example.org.", "ada@example.org", "Her work email is ada@example.org."),
-    Rule(t.CONTACT, "phone number mobile", r"my (?:new |cell |mobile )?(?:phone|cell|mobile|telephone)(?: number)? is "
+    Rule(t.CONTACT, "phone number mobile", r"my (?:new number|(?:new |cell |mobile )?(?:phone|cell|mobile|telephone)(?: number)?) is "
          r"(?P<v>\+?\d[\d ()/-]{5,18}\d)", "My phone number is +49 170 1234567.", "+49 170 1234567",
          "My phone is old.", key="phone"),
     Rule(t.ANSWER_LANGUAGE, "answer reply respond speak write talk", r"(?:please |from now on,? |always |only )*(?:answer|reply"

@@ -73,7 +73,7 @@ FRENCH = Language(
              "Je ne suis pas allergique aux noix."),
         Rule(t.HOME, "habite vis", rf"(?:j'habite|je vis|nous habitons|on habite) {_STILL}(?:à|au|aux|en|dans la ville de) {{v}}", "J'habite à Lyon.", "Lyon",
              "Je n'habite pas à Lyon."),
-        Rule(t.ADDRESS, "habite adresse", r"(?:j'habite(?: maintenant)?(?: au)?|mon adresse est(?: le)?) (?P<v>\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|bd|place|chemin|allée|impasse|quai|route|cours) (?:(?!et\b|mais\b|avec\b)[\w'.-]+ ?){1,5}(?:, (?:\d{5} )?(?-i:[A-Z])[\w-]+)?)",
+        Rule(t.ADDRESS, "habite adresse", r"(?:j'habite(?: maintenant)?(?: au)?|(?:mon|ma nouvelle) adresse est(?: le)?) (?P<v>\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|bd|place|chemin|allée|impasse|quai|route|cours) (?:(?!et\b|mais\b|avec\b)[\w'.-]+ ?){1,5}(?:, (?:\d{5} )?(?-i:[A-Z])[\w-]+)?)",
              "Mon adresse est le 5 rue de la Paix, 69001 Lyon.", "5 rue de la Paix, 69001 Lyon", "Son adresse est le 5 rue de la Paix."),
         Rule(t.HOME, "déménagé emménagé", r"j'ai (?:récemment |finalement )?(?:dé|em)ménagé (?:à|au|en) {v}", "J'ai déménagé à Nice.", "Nice",
              "Elle a déménagé à Nice."),

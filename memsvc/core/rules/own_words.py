@@ -190,8 +190,14 @@ def _pasted_spans(text: str) -> Sequence[Span]:
     paragraphs = _paragraphs(text, quoted)
     verses = (match.span() for match in _VERSES.finditer(text)) if " / " in text else ()
     spans = merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
-    is_pasted = not holds_text(text, spans) and len(text) <= PASTED_CHARS_MAX
-    return [(0, len(text))] if is_pasted and judge_once(text.strip()).pasted > PASTED_MIN else spans
+    may_be_pasted = (
+        not holds_text(text, spans)
+        and len(text) <= PASTED_CHARS_MAX
+        and not words.tells_of_oneself(text)
+    )
+    if may_be_pasted and judge_once(text.strip()).pasted > PASTED_MIN:
+        return [(0, len(text))]
+    return spans
 
 
 def _gives_roles(text: str) -> bool:

@@ -69,7 +69,7 @@ SPANISH = Language(
         retraction(t.ALLERGY, "alérgico alérgica", rf"{_I}{_NO} soy alérgic[oa] (?:a la |a las |a los |al |a ){{v}}", "Ya no soy alérgica a las nueces.", "nueces",
              "No soy alérgica a las nueces."),
         Rule(t.HOME, "vivo vivimos", rf"{_I}(?:vivo|vivimos) {_STILL}en {{v}}", "Vivo en Lima.", "Lima", "No vivo en Lima."),
-        Rule(t.ADDRESS, "vivo vivimos dirección", rf"(?:{_I}(?:vivo|vivimos) {_STILL}en|mi dirección es) (?:la |el )?(?P<v>(?:calle|avenida|avda\.?|plaza|paseo|camino|carrera|carrer) (?:(?!y\b|pero\b|con\b)[\w.-]+ ){{1,4}}?(?:n[úu]mero )?\d{{1,4}}\w?\b(?:, (?:\d{{5}} )?(?-i:[A-Z])[\w-]+)?)",
+        Rule(t.ADDRESS, "vivo vivimos dirección", rf"(?:{_I}(?:vivo|vivimos) {_STILL}en|mi (?:nueva )?dirección es) (?:la |el )?(?P<v>(?:calle|avenida|avda\.?|plaza|paseo|camino|carrera|carrer) (?:(?!y\b|pero\b|con\b)[\w.-]+ ){{1,4}}?(?:n[úu]mero )?\d{{1,4}}\w?\b(?:, (?:\d{{5}} )?(?-i:[A-Z])[\w-]+)?)",
              "Vivo en la calle Mayor 5, Madrid.", "calle Mayor 5, Madrid", "Ella vive en la calle Mayor 5."),
         Rule(t.HOME, "mudé mudado", rf"{_I}(?:me mudé|me he mudado|nos mudamos) a {{v}}", "Me mudé a Quito.", "Quito", "Ella se mudó a Quito."),
         retraction(t.HOME, "vivo", rf"{_I}{_NO} vivo en {{v}}", "Ya no vivo en Lima.", "Lima", "No vivo en Lima."),

@@ -83,6 +83,7 @@ ORDERS = frozenset((t.INSTRUCTION, t.ANSWER_LANGUAGE, t.EMOJI))
 """Topics of what the assistant is told to do."""
 _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
+_OF_SPEAKER = (t.NAME, t.NICKNAME, t.INSTRUCTION)
 _NAME_IDS = frozenset((t.NAME.fact_id, t.NICKNAME.fact_id))
 _FOOD_IDS = frozenset(topic.fact_id for topic in _FOOD)
 _PHONE = re.compile(r"\+?\d(?:[ ()/-]?\d){7,}")
@@ -98,6 +99,8 @@ _OTHER_FIRST = re.compile(
     r"\W*(?:there's|there is|the|an?|der|die|das|eine?|il y a|les?|la|une?|l'|hay|el|los|las|una)\b|.{0,12}(?:さん|くん|ちゃん|の方|の子)[はがに]|.{1,8}的"
 )
 """How a sentence begins that tells of somebody or something else."""
+_OF_A_PERSON = re.compile(r"\W*(?:her|his|their|s?he|they call|ihr|sein|sie heißt)(?: |'s )\w")
+"""How a sentence begins that names somebody spoken of before it."""
 _TAG = re.compile(
     r"[, ](?:ok|okay|right|yeah|alright|deal|please|pls|ja|oder|gell|vale|sí|d'accord|hein|ne|no) ?\?+\s*$"
 )
@@ -342,6 +345,8 @@ def _statements(
             is_told = bool(topics) or told.most > ALWAYS_MIN
             topics = [topic for topic in topics if topic not in _HEALTH]
             topics = topics or [t.STATEMENT] * is_told
+        elif _OF_A_PERSON.match(low):
+            topics = [t.STATEMENT if one in _OF_SPEAKER else one for one in topics]
         if known:
             known |= _FOOD_IDS if known & _FOOD_IDS else frozenset()
             if not known.isdisjoint(_NAME_IDS) and judge(_NAMING.sub("", body)).orders < ORDERS_MIN:

@@ -189,6 +189,11 @@ DIRECTIVE: Final = re.compile(
 """A sentence that asks, or does not begin as one that tells."""
 SELF_STATEMENT: Final = re.compile(r"\W{0,3}(?:\w+\W{1,2}){0,2}?(?:i|i'm|we|ich|wir|yo|je|j')\b(?! (?:need|want|would|have to|brauch\w*|möchte\w*|veux|voudrais))")
 """How a sentence begins that tells something of oneself."""
+_OWN_START: Final = re.compile(
+    r"\W*(?:and |but |und |y |et )?(?:i|i'?m|i'?ve|we|we're|my|our|ich|wir|meine?|unsere?|yo|soy|tengo|vivo|mis?"
+    r"|nuestr[oa]s?|je|nous|mon|ma|mes|notre|nos)\b|\W*j'|\W*(?:我|咱|私|僕|俺|うち)"
+)
+_COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
 COMMENT: Final = quick_pattern(
@@ -389,6 +394,12 @@ def is_about_text(sentence: str) -> bool:
         or ACTION.search(sentence.lower())
         or request_score(sentence) > 1
     )
+
+
+def tells_of_oneself(text: str) -> bool:
+    """Return whether every sentence begins with the speaker: "I have asthma. My boss is Gerda."."""
+    sentences = filter(str.strip, re.split(r"(?<=[.!])\s+|\n", text.lower()))
+    return _COLON_OR_QUOTE.search(text) is None and all(map(_OWN_START.match, sentences))
 
 
 def is_statement(clause: str) -> bool:

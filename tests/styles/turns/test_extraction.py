@@ -197,3 +197,45 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     chars.clear()
     assert extraction.read([text_of(old), text_of(old)], rest) == [NOTHING, NOTHING]
     assert sum(chars) <= rest
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ["i have asthma", "my boss is called Gerda", "i'm vegan"],
+        ["we have two kids", "i live in graz", "my boss is called Gerda"],
+        ["ich habe Asthma", "meine Chefin heißt Gerda", "ich bin vegan"],
+    ],
+)
+def test_a_list_of_statements_in_small_letters_is_no_text_that_is_worked_on(
+    told: list[str],
+) -> None:
+    alone = {pair for text in told for pair in pairs(text)}
+    assert len(alone) >= len(told) - 1
+    assert alone <= set(pairs(". ".join(told)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "her name's Ines btw, she's marrying a guy called Duarte",
+        "his name's Rufus, everyone calls him Ru",
+        "they call her Bee",
+        "Ihr Name ist Ines",
+    ],
+)
+def test_what_somebody_else_is_called_is_no_name_of_the_speaker(text: str) -> None:
+    assert {key for key, _ in pairs(text)} == {"statement"}
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("new address is brockmanngasse 41", "brockmanngasse 41"),
+        ("My address is Brockmanngasse 41, 8010 Graz.", "Brockmanngasse 41, 8010 Graz"),
+        ("mi nueva dirección es Calle Mayor 5", "Calle Mayor 5"),
+        ("ma nouvelle adresse est 5 rue Victor Hugo", "5 rue Victor Hugo"),
+    ],
+)
+def test_an_address_may_end_with_its_number(text: str, address: str) -> None:
+    assert pairs(text) == [("address", address)]
