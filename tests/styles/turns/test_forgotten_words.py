@@ -360,3 +360,35 @@ async def test_no_number_is_cut_from_a_sentence_whose_fact_stays(encoding_door: 
     found = await door("memory_forget", session_id="s2", user_id="ada", query="my father's death")
     assert not {"6", "70", "3"} & {one["text"] for one in found["sentences"]}
     assert found["facts"] or "dad's been dead" in str(found["candidates"])
+
+
+NAMED = [
+    ("Momo", "Momo", "Momo is our cat.", "The vet says Momo's kidneys are bad."),
+    ("everything about Mr Pike", "Pike", "Mr Pike is my landlord.", "I lent my drill to Mr Pike."),
+    ("alles über Petra", "Petra", "Petra ist schwanger.", "Mit Petra war ich Ski fahren."),
+    ("olvida todo sobre Ana", "Ana", "Ana es mi jefa.", "Comí con Ana el jueves."),
+    ("关于小红的一切", "小红", "小红是我的同事。", "周末我跟小红去爬山。"),
+]
+
+
+@pytest.mark.parametrize(("query", "name", "first", "second"), NAMED)
+async def test_a_name_goes_in_every_sentence_that_holds_it(
+    door: Door, query: str, name: str, first: str, second: str
+) -> None:
+    await say(door, "t1", f"{first} I live in Graz.", session="old", user_id="ada", answer=first)
+    await say(door, "t2", second, session="older", user_id="ada")
+    listed = await door(FORGET, session_id="new", user_id="ada", query=query)
+    assert {one["session_id"] for one in listed["sentences"]} == {"old", "older"}
+    done = await door(FORGET, session_id="new", user_id="ada", query=query, dry_run=False)
+    for question in (f"Who is {name}?", first, second):
+        assert name not in await told(door, question, session="s1", user_id="ada")
+    assert "Graz" in await told(door, "Where do I live?", session="s1", user_id="ada")
+    await door(FORGET, session_id="new", user_id="ada", undo=done["forget_id"])
+    assert name in await told(door, first, session="s1", user_id="ada")
+
+
+async def test_everything_about_the_person_who_asks_names_nothing(door: Door) -> None:
+    await say(door, "t1", "I live in Graz. It is near me.", user_id="ada")
+    for query in ("everything about me", "all of it", "My Address"):
+        listed = await door(FORGET, session_id="new", user_id="ada", query=query)
+        assert not {"It is near me."} & {one["text"] for one in listed["sentences"]}

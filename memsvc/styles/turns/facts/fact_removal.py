@@ -12,7 +12,7 @@ from memsvc.core.facts import Fact, Merge
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.ranking import QuestionTerms
-from memsvc.core.redaction import comparable
+from memsvc.core.redaction import comparable, holds, sentences
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
@@ -54,7 +54,7 @@ from memsvc.styles.turns.facts.forgetting import (
     without_words,
     words_hash,
 )
-from memsvc.styles.turns.facts.query_names import clauses_beside, named_by
+from memsvc.styles.turns.facts.query_names import clauses_beside, named_by, whole_name
 from memsvc.styles.turns.facts.restoring import TakenBack
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
@@ -128,11 +128,12 @@ class RemovedFacts:
 class _Named:
     """What a query asks to forget: facts by their names, and sentences without a fact.
 
-    `beside` are clauses of these sentences that stay."""
+    `beside` are clauses of these sentences that stay. `name` is a name that goes everywhere."""
 
     names: Sequence[str]
     sentences: NamedSentences = NOT_ASKED
     beside: Sequence[str] = ()
+    name: str = ""
 
 
 class FactRemoval:
@@ -255,8 +256,10 @@ class FactRemoval:
             session=owner.session,
             turns=(),
         )
-        found = without_others(found, targets.question)
         said = await said_terms(tx, owner.session, owner.user, targets.question)
+        if name := whole_name(targets.question, said):
+            return await self._of_name(tx, owner, targets, name)
+        found = without_others(found, targets.question)
         named = named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
         kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
@@ -279,6 +282,19 @@ class FactRemoval:
         texts += [one.text for one in meant.sentences.named]
         beside = await clauses_beside(tx, targets.question, embedding, texts)
         return replace(meant, beside=beside)
+
+    async def _of_name(
+        self, tx: Tx, owner: FactOwner, targets: RemovalTargets, name: str
+    ) -> _Named:
+        """Return the facts whose value holds a name in all its sentences: others lose the name."""
+        index_ids = [target_index.number for target_index in owner.indexes()]
+        named = []
+        for fact in await facts.current_facts(tx, index_ids, self._clock.now()):
+            value = fact.statement.value
+            parts = [comparable(value[start:end]) for start, end in sentences(value)]
+            if all(holds(part, name) for part in parts):
+                named.append(fact.statement.record_id)
+        return _Named([*targets.names, *named], name=name)
 
     async def _with_facts(
         self,
@@ -358,7 +374,7 @@ class FactRemoval:
         matching = await fact_history.with_replacements(tx, matching)
         current = await facts.current_facts(tx, index_ids, self._clock.now())
         said = [one.text for one in named.sentences.named]
-        redaction = redaction_of(matching, current, said, named.beside)
+        redaction = redaction_of(matching, current, said, named.beside, named.name)
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]

@@ -166,9 +166,13 @@ def words_hash(fact: Fact) -> str:
 
 
 def redaction_of(
-    gone: Sequence[Fact], known: Sequence[Fact], said: Iterable[str], beside: Sequence[str]
+    gone: Sequence[Fact],
+    known: Sequence[Fact],
+    said: Iterable[str],
+    beside: Sequence[str],
+    name: str,
 ) -> Redaction:
-    """Return what is to be redacted for facts, and for sentences that a query named.
+    """Return what is to be redacted for facts, for sentences that a query named, and for a name.
 
     `known` are the facts that stay, `beside` other clauses that do."""
     records = {(fact.index_id, fact.entry) for fact in gone}
@@ -180,6 +184,7 @@ def redaction_of(
         if comparable(value) != comparable(fact.statement.statement)
     ]
     values += [number for words in [*statements, *said] for number in identifiers(words)]
+    values.append(name)
     return Redaction(
         list(dict.fromkeys([*filter(None, statements), *said])),
         list(dict.fromkeys(filter(None, values))),

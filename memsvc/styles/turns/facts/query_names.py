@@ -10,6 +10,7 @@ from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.facts import Fact, Identity
 from memsvc.core.redaction import comparable
 from memsvc.core.rules.extraction import LANGUAGES, requested_fact_ids
+from memsvc.core.rules.text_requests import FIRST_PERSON
 from memsvc.core.rules.topics import BIRTHDAY
 from memsvc.core.secrets import holds_secret
 from memsvc.store.database import Tx
@@ -31,6 +32,18 @@ WORDS_MIN: Final = 3
 """Minimum words of a clause that can stand alone; pairs of characters in Chinese or Japanese."""
 _NUMBER: Final = re.compile(r"\d|[一二三四五六七八九十百千万]{2}")
 _LONG_NUMBER: Final = re.compile(r"\d(?: ?\d){6,}|\d(?:[ -]?\d){8,}")
+_TITLE: Final = re.compile(
+    r"(?:Herrn?|Frau|Mr|Mrs|Ms|Miss|Dr|Prof|Se?ñor|Señora|Sra?|Monsieur|Madame|Mme|M)\.?"
+)
+_MARKS: Final = " .,;:!?\"'“”„«»"
+_EVERYTHING: Final = re.compile(
+    r"\b(?:(?:everything|anything|all|whatever)\b.{0,40}?\b(?:about|on|of)|alles\b.{0,20}?\b(?:über|von|zu[mr]?)"
+    r"|todo\b.{0,20}?\b(?:sobre|de)|tout\b.{0,20}?\b(?:sur|de|concerne))\b",
+    re.IGNORECASE,
+)
+_EVERYTHING_CJK: Final = re.compile(
+    r"关于([^的\s]{1,10}?)的?(?:一切|所有|全部|事)|^([^のに\s]{1,10})(?:に関する|についての?|の)(?:こと|すべて|全部|情報)"
+)
 _BIRTHDAYS: Final = frozenset(
     term
     for words in (BIRTHDAY.key, *(one.keywords.get(BIRTHDAY.fact_id, "") for one in LANGUAGES))
@@ -76,6 +89,27 @@ def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
 def _words(fact: Fact) -> str:
     statement = fact.statement
     return f"{statement.key} {statement.value} {statement.keywords} {statement.statement}"
+
+
+def whole_name(question: str, said: Set[str]) -> str:
+    """Return whose name a query wants to be forgotten in every sentence, "" if it asks for less.
+
+    "everything about Herr Pichler", "todo sobre Ana"; or nothing but the name: "Momo". `said` are
+    those terms of the query that the person has used before."""
+    if (found := _EVERYTHING_CJK.search(question)) is not None:
+        return found[1] or found[2]
+    lead = _EVERYTHING.search(question)
+    words = question[lead.end() if lead else 0 :].strip(_MARKS).split()
+    names = [word for word in words if word[0].isupper()]
+    if lead is None:
+        is_titled = len(words) == 2 and _TITLE.fullmatch(words[0])
+        words = words if names == words and (len(words) == 1 or is_titled) else []
+    else:
+        words = names or words[: len(words) == 1]
+    name = " ".join(words)
+    asked = content_terms(name)
+    is_said = bool(asked) and {*asked} <= said
+    return name if is_said and not FIRST_PERSON.search(name.lower()) else ""
 
 
 def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
