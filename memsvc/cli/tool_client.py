@@ -166,7 +166,10 @@ def failure(response: httpx.Response) -> MemsvcError:
         )
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        recovery = f"set {KEY_VARIABLE} to a valid key of this server"
+        recovery = (
+            f"set {KEY_VARIABLE} to a valid key of this server; the first key of a data folder is"
+            " in its file api-key"
+        )
     return MemsvcError(code, message, recovery=recovery)
 
 
