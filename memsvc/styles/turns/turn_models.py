@@ -83,6 +83,12 @@ class BeforeTurnArguments(TurnArguments):
     )
 
 
+def search_tools(args: BeforeTurnArguments) -> list[str]:
+    """Return the tools that search the sources of a recall, as far as they have one."""
+    tools = {"files": "file_search", "whiteboard": "whiteboard_get", "notebook": "search_documents"}
+    return [tools[source] for source in args.sources if source in tools]
+
+
 @result
 class BeforeTurnResult:
     turn_id: Annotated[str, "id of the turn, to pass to after_turn"]

@@ -57,6 +57,7 @@ from memsvc.styles.turns.turn_models import (
     AfterTurnResult,
     BeforeTurnArguments,
     BeforeTurnResult,
+    search_tools,
     turn_tool,
 )
 
@@ -124,6 +125,7 @@ class TurnMemory:
         title="Recall before a turn",
         for_agents=True,
         needs=Permission.READ,
+        parts=search_tools,
         counter="mcp_memory_before_turn_total",
     )
     async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
