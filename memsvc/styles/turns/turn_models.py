@@ -128,7 +128,7 @@ class AfterTurnResult:
     fact_ids: Annotated[list[str], "fact_ids of the facts that the turn stated or changed"]
     note: Annotated[str | None, "note about this call, if any"] = None
     forgotten: Annotated[
-        bool | None, "true if nothing was stored because the turn is forgotten"
+        bool | None, "true if nothing was stored because the turn was forgotten or purged"
     ] = None
 
 
