@@ -232,7 +232,8 @@ def _merge(styles: dict[str, Published], services: Services) -> Published:
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
     turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
-    tools += tools_of(SearchTools(turn_tools))
+    with_users = [style.users_found for style in styles.values() if style.users_found]
+    tools += tools_of(SearchTools(turn_tools, *with_users))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:

@@ -482,12 +482,17 @@ class FileContent(Protocol):
         ...
 
 
+UserSearch = Callable[[Scope, str, int], Awaitable[Sequence[str]]]
+"""Search for the users of a project, up to a number, whose content answers a query best."""
+
+
 @frozen
 class Published:
     """Everything that a style publishes: tools, jobs and its files as bytes and passages.
 
     `prompts` present tool results, `guides` explain their use, `completions` complete arguments by
-    name; `events` are its events. Context managers in `background` run beside the calls."""
+    name; `events` are its events, `users_found` finds users by their content. Context managers in
+    `background` run beside the calls."""
 
     tools: list[Tool]
     jobs: list[Job]
@@ -499,6 +504,7 @@ class Published:
     events: ProjectEventSource | None = None
     background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...] = ()
     archives: ArchiveTransfers | None = None
+    users_found: UserSearch | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]
