@@ -1,6 +1,6 @@
 """The tools search and fetch, as ChatGPT's connectors expect them, over all memory of a project."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain, zip_longest
 from typing import Annotated, Any, Final
@@ -108,10 +108,14 @@ class SearchTools:
             for each in speakers
             if self._may_use(caller, TURNS_TOOL)
         ]
-        of_turns = [user for _, user in speakers if user]
+        own, users = caller.own.get("user_id"), [user for _, user in speakers if user]
+        if own:
+            users = [own]
+        elif self.users_found is not None:
+            users = [*await self.users_found(scope, query, MEMORY_USERS_MAX), *users]
         memories = [
             await _call(calls, "memories_search", args | {"user_id": user})
-            for user in dict.fromkeys([*await self._users(scope, caller, query), *of_turns])
+            for user in dict.fromkeys(users)
         ]
         kinds: list[Iterable[tuple[str, str]]] = [
             chain.from_iterable(turns),
@@ -177,14 +181,6 @@ class SearchTools:
 
     def _may_use(self, caller: Caller, name: str) -> bool:
         return name in self.tools and name not in caller.hidden_tools
-
-    async def _users(self, scope: Scope, caller: Caller, query: str) -> Sequence[str]:
-        """Return the user of the caller, else those whose memories have words of the query."""
-        if user := caller.own.get("user_id"):
-            return [user]
-        if self.users_found is None:
-            return []
-        return await self.users_found(scope, query, MEMORY_USERS_MAX)
 
     async def _speakers(self, scope: Scope, caller: Caller) -> list[tuple[str, str]]:
         """Return the session to recall for and the person, of those who spoke last."""

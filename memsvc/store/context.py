@@ -112,7 +112,7 @@ async def read(
 
 
 async def users(tx: Tx, index_id: int, entries: Sequence[int]) -> dict[int, str]:
-    """Return the users of these items of a session's index, as far as their events name one."""
+    """Return the users of these items of a session's index, "" where an event names none."""
     rows = await tx.fetch_prepared(
         """
         SELECT e.entry, block.line FROM entries AS e CROSS JOIN LATERAL (
@@ -127,8 +127,7 @@ async def users(tx: Tx, index_id: int, entries: Sequence[int]) -> dict[int, str]
         entries,
         LINES_BYTES_MAX,
     )
-    named = {row["entry"]: orjson.loads(row["line"]).get("user_id") for row in rows}
-    return {entry: user for entry, user in named.items() if user}
+    return {row["entry"]: orjson.loads(row["line"]).get("user_id") or "" for row in rows}
 
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:

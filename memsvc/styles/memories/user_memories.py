@@ -187,13 +187,12 @@ class UserMemories:
         async with self.database.begin_read(scope) as tx:
             names = await memories.index_names(tx, limit=USERS_SEARCHED)
             found = await search(tx, [IndexQuery(index_id, 1) for index_id in names], terms)
-        scores = {
-            index_id: (len(best.term_scores), sum(best.term_scores.values()))
+        scores = [
+            (len(best.term_scores), sum(best.term_scores.values()), names[index_id])
             for index_id, matches in found.items()
             for best in matches.candidates[:1]
-        }
-        ranked = sorted(scores, key=lambda index_id: scores[index_id], reverse=True)
-        return [user_of(names[index_id]) for index_id in ranked[:limit]]
+        ]
+        return [user_of(name) for *_, name in sorted(scores, reverse=True)[:limit]]
 
     @memory_tool("memories_list", "List memories", Permission.READ)
     async def latest(

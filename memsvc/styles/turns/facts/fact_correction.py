@@ -279,13 +279,12 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str]:
         turn=source.turn,
         user=source.user,
     )
-    statements = [claim for claim in claims if isinstance(claim, Statement)]
-    for claim in statements:
-        if (claim.fact_id, claim.key) == (old.fact_id, old.key):
-            return old, claim.value
-    if len(statements) == 1 and statements[0].fact_id != topics.STATEMENT.fact_id:
-        [claim] = statements
-        return replace(claim, record=old.record, evidence=source), claim.value
+    read = [claim for claim in claims if isinstance(claim, Statement)]
+    of_topic = [claim for claim in read if claim.identity[:2] == old.identity[:2]]
+    if len(read) == 1 and read[0].fact_id != topics.STATEMENT.fact_id:
+        of_topic = read
+    if of_topic:
+        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value
     value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
     if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
         return old, old.value

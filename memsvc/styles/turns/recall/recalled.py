@@ -167,14 +167,9 @@ async def name_users(
     """Let messages of a session of several users, and facts, say whose they are.
 
     A message for which the client gave a speaker keeps that name."""
-    unnamed = {
-        one.entry: one
-        for one in chunks
-        if one.index_id == index_id and one.role == "user" and not one.speaker
-    }
-    if unnamed:
-        for entry, user in (await context.users(tx, index_id, [*unnamed])).items():
-            unnamed[entry].speaker = user
+    said = {one.entry: one for one in chunks if one.index_id == index_id and one.role == "user"}
+    for entry, user in (await context.users(tx, index_id, [*said])).items():
+        said[entry].speaker = said[entry].speaker or user
     users = {one.statement.record_id: one.statement.evidence.user for one in read.facts}
     for chunk in chunks:
         if owner := users.get(chunk.id):
