@@ -47,10 +47,9 @@ from memsvc.core.rules.changes import changes_in
 from memsvc.core.rules.extraction import LANGUAGES, extract
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
-from memsvc.core.urls import is_loopback
 from memsvc.core.validation_messages import suggest_name
 from memsvc.database_setup import is_schema_current, opened_database
-from memsvc.folder_key import KEY_FILE, list_legacy_keys
+from memsvc.folder_key import list_legacy_keys
 from memsvc.gateway import rest
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.auth import Authenticator
@@ -233,7 +232,8 @@ def _merge(styles: dict[str, Published], services: Services) -> Published:
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
     turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
-    tools += tools_of(SearchTools(turn_tools))
+    with_users = [style.users_found for style in styles.values() if style.users_found]
+    tools += tools_of(SearchTools(turn_tools, *with_users))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:
@@ -506,21 +506,13 @@ async def build_runtime(
         changes = Changes(settings.database.direct_url or app_url)
         issued = TokenVerifier(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
         await list_legacy_keys(database, settings.auth, host, clock.now())
-        # as configured: over HTTP nobody learns where on this machine a relative folder is
-        key_file = (
-            settings.data_dir / KEY_FILE
-            if is_loopback(host) and not settings.database.url
-            else None
-        )
         yield Runtime(
             services,
             parts,
             worker_of(services, app_url, parts.jobs) if settings.worker.enabled else None,
             calls,
             dispatch,
-            Authenticator(
-                database, settings.auth, clock, metrics, changes, issued, key_file=key_file
-            ),
+            Authenticator(database, settings.auth, clock, metrics, changes, issued),
             changes,
             rates,
         )

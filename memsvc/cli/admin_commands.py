@@ -1,7 +1,9 @@
-"""Command `memsvc purge`: delete stored data for good."""
+"""Commands `memsvc purge` and `memsvc tenants`, for operators."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Final
 
 from pydantic import ValidationError
@@ -9,8 +11,9 @@ from typer import Argument, Option
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
+from memsvc.administration.usage_tools import UsageTools
 from memsvc.cli.options import known_tenant, with_database
-from memsvc.cli.settings_option import place_of
+from memsvc.cli.settings_option import place_of, settings_option
 from memsvc.cli.tool_client import (
     CommandOutput,
     CommandTarget,
@@ -18,10 +21,13 @@ from memsvc.cli.tool_client import (
     DataDir,
     Json,
     Url,
+    columns,
     run_calls,
     server_of,
     show,
+    with_options,
 )
+from memsvc.cli.tool_commands import COUNTS
 from memsvc.core.errors import invalid
 from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import Scope
@@ -143,3 +149,32 @@ def run_purge(
         return body
 
     return with_database(settings, work)
+
+
+@partial(with_options, make=settings_option)
+def tenants(settings: Settings, as_json: Json = False) -> None:
+    """List all tenants with their keys, what they store and their calls of the last 24 hours.
+
+    This command works on the data folder or the configured database, not through a server."""
+
+    async def count(database: Database) -> list[JsonObject]:
+        labels: dict[bytes, list[str]] = defaultdict(list)
+        for key in await registry.list_keys(database):
+            labels[key.tenant].append(key.label)
+        owners = sorted({*labels, *await registry.list_open_tenants(database)})
+        [tool] = tools_of(UsageTools(database, SystemClock(), 0, settings.limits.stored.quota))
+        found = [(await run_tool(tool, Scope(owner, ALL), {}))["total"] for owner in owners]
+        return [
+            {"tenant": owner.hex(), "keys": labels[owner]} | total
+            for owner, total in zip(owners, found, strict=True)
+        ]
+
+    rows = with_database(settings, count)
+    names = ("tenant", "keys", *COUNTS, "calls")
+    texts = [
+        row | {"keys": ",".join(row["keys"]), "calls": sum(row["calls"].values())} for row in rows
+    ]
+    show(
+        CommandOutput({"tenants": rows}, ["\t".join(names), *columns(texts, *names)]),
+        as_json=as_json,
+    )

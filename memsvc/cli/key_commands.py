@@ -30,13 +30,15 @@ NEW_TENANT: Final = (
     "This tenant is new and has no data. To create a key for existing data, pass --tenant with a"
     " tenant that `memsvc key list` shows."
 )
-LISTS: Final = ("permissions", "projects")
 COLUMNS: Final = {
     "key_id": "key id",
     "label": "label",
     "state": "state",
     "permissions": "permissions",
     "projects": "projects",
+    "user_id": "user",
+    "hidden_tools": "hidden tools",
+    "expires_at": "expires",
     "last_used_at": "last used",
     "tenant": "tenant",
 }
@@ -211,13 +213,15 @@ def _row(key: ApiKey, now: datetime) -> dict[str, Any]:
 
 
 def _columns(key: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the columns of a key."""
-    missing = {"projects": "all", "last_used_at": "never"}
+    """Yield the columns of a key, "-" for one without a value."""
     for name in COLUMNS:
         value = key[name]
-        if isinstance(value, datetime):
-            value = f"{value:%Y-%m-%d %H:%M}"
-        yield missing[name] if value is None else ",".join(value) if name in LISTS else value
+        if value is None:
+            yield "all" if name == "projects" else "never"
+        elif name.endswith("_at"):
+            yield str(value)[:16].replace("T", " ")
+        else:
+            yield (",".join(value) if isinstance(value, list) else value) or "-"
 
 
 def _show_new(

@@ -81,6 +81,10 @@ COMMANDS: Final = {
         "admin_commands:purge",
         "Delete a tenant, project, user, session or path for good and print a receipt.",
     ),
+    "tenants": (
+        "admin_commands:tenants",
+        "List all tenants with their keys, what they store and their calls of the last 24 hours.",
+    ),
     "usage": (
         "tool_commands:usage",
         (
@@ -190,6 +194,7 @@ EXAMPLES: Final = {
     "maintain": "--check --data-dir .memsvc",
     "audit": "mem0.json --show",
     "purge": "user alex --project '*' --dry-run",
+    "tenants": "--data-dir .memsvc",
     "usage": "--project '*'",
     "import": "old/memory --dry-run",
     "export": "memory.tar.gz",

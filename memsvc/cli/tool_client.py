@@ -55,11 +55,13 @@ Url = Annotated[
 class CommandOutput:
     """Output of a command: the body with --json, else the lines.
 
-    A command whose answer is bytes writes them itself and returns None as the body.
+    A command whose answer is bytes writes them itself and returns None as the body. The note goes
+    to standard error, after the lines.
     """
 
     body: Any
     lines: Iterable[str]
+    note: str = ""
 
 
 def show(output: CommandOutput, *, as_json: bool, project: str | None = None) -> None:
@@ -72,8 +74,9 @@ def show(output: CommandOutput, *, as_json: bool, project: str | None = None) ->
     lines = list(output.lines)
     for line in lines:
         print(line)
-    if not lines and project is not None:
-        print(f"Nothing found in project {project}.", file=sys.stderr)
+    nothing = "" if lines or project is None else f"Nothing found in project {project}."
+    if note := output.note or nothing:
+        print(note, file=sys.stderr)
 
 
 @frozen
@@ -166,7 +169,10 @@ def failure(response: httpx.Response) -> MemsvcError:
         )
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        recovery = f"set {KEY_VARIABLE} to a valid key of this server"
+        recovery = (
+            f"set {KEY_VARIABLE} to a valid key of this server; the first key of a data folder is"
+            " in its file api-key"
+        )
     return MemsvcError(code, message, recovery=recovery)
 
 
@@ -350,7 +356,9 @@ def tool_command(
         body = (
             {pages: await call.list_all(tool, pages, **args)} if pages else await call(tool, **args)
         )
-        return CommandOutput(body, lines(body))
+        is_cut = pages and len(body[pages]) == args.get("limit")
+        note = f"There may be more {pages}: list them with a higher --limit." if is_cut else ""
+        return CommandOutput(body, lines(body), note)
 
     [call, _] = inspect.signature(run).parameters.values()
     vars(run)["__signature__"] = inspect.Signature([call, *(one.parameter for one in options)])

@@ -67,15 +67,17 @@ async def show(
     items: list[dict[str, Any]] = []
     for path in reversed(await _event_files(call, session)):
         items = [*_items(await _bytes(call, path)), *items]
-        if len(items) >= last:
+        if len(items) > last:
             break
     if not items:
         raise not_found(
             f"session {session} does not exist", recovery="list the sessions with `memsvc turns ls`"
         )
+    shown, has_more = items[-last:], len(items) > last
     return CommandOutput(
-        {"session": session, "items": items[-last:]},
-        columns(items[-last:], "time", "turn", "role", "text"),
+        {"session": session, "items": shown, "has_more": has_more},
+        columns(shown, "time", "turn", "role", "text"),
+        f"There are older items: show them with a --last higher than {last}." if has_more else "",
     )
 
 

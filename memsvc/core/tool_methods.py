@@ -61,6 +61,8 @@ class ToolOptions(TypedDict, total=False):
     duration_ms: str
     spans_projects: bool
     text_member: str
+    wraps: str
+    parts: Callable[[Any], Iterable[str]]
     bare_errors: bool
     for_agents: bool
     for_hosts: bool

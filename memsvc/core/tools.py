@@ -317,6 +317,10 @@ class Tool:
     `resource` is the URI under which the result can be read. It is in its `toolset`,
     and where `for_agents` or `for_hosts` in theirs too.
 
+    `wraps` names a tool whose work this one does: from whom that is hidden, this one is, too.
+    `parts` returns the tools whose work a call does beside its own: it is refused to a key that
+    hides one of them.
+
     An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP only
     where the settings allow it. A tool that `uses_model` may take as long as the model: it does not
     use the capacity of other calls. A tool that may be called `over_quota` removes or maintains
@@ -345,6 +349,8 @@ class Tool:
     bare_errors: bool = False
     protocol_errors: bool = False
     resource: Resource | None = None
+    wraps: str = ""
+    parts: Callable[[Any], Iterable[str]] = lambda _: ()
     toolset: Toolset = "all"
     for_agents: bool = False
     for_hosts: bool = False
@@ -476,12 +482,17 @@ class FileContent(Protocol):
         ...
 
 
+UserSearch = Callable[[Scope, str, int], Awaitable[Sequence[str]]]
+"""Search for the users of a project, up to a number, whose content answers a query best."""
+
+
 @frozen
 class Published:
     """Everything that a style publishes: tools, jobs and its files as bytes and passages.
 
     `prompts` present tool results, `guides` explain their use, `completions` complete arguments by
-    name; `events` are its events. Context managers in `background` run beside the calls."""
+    name; `events` are its events, `users_found` finds users by their content. Context managers in
+    `background` run beside the calls."""
 
     tools: list[Tool]
     jobs: list[Job]
@@ -493,6 +504,7 @@ class Published:
     events: ProjectEventSource | None = None
     background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...] = ()
     archives: ArchiveTransfers | None = None
+    users_found: UserSearch | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]

@@ -36,7 +36,6 @@ from memsvc.gateway.credentials import (
     KeyRefusal,
     counted_address,
     credentials,
-    is_local,
 )
 from memsvc.gateway.oauth import (
     InsufficientScopeError,
@@ -163,8 +162,7 @@ class Authenticator:
     """Resolves keys to callers.
 
     Keys are looked up by their SHA-256, so no comparison depends on the bytes of a key. If tokens
-    are accepted, a text that looks like a token is never treated as a key. `key_file` is where
-    users of this machine find the key of an embedded data folder."""
+    are accepted, a text that looks like a token is never treated as a key."""
 
     def __init__(
         self,
@@ -174,8 +172,6 @@ class Authenticator:
         meter: Meter,
         changes: Changes | None = None,
         tokens: TokenVerifier | None = None,
-        *,
-        key_file: Path | None = None,
     ) -> None:
         self._database = database
         self.options = options
@@ -183,7 +179,6 @@ class Authenticator:
         self._clock = clock
         self._meter = meter
         self._tokens = tokens
-        self._key_file = key_file
         self._streams = OpenStreams(self._find_all, max(options.cache_s, STREAM_CHECK_S_MIN))
         self._key_cache = KeyCache(
             database,
@@ -283,8 +278,7 @@ class Authenticator:
                 retry_after_s=wait_s,
             )
         self._refuse(refusal)
-        file = self._key_file if is_local(scope) else None
-        raise UnknownKeyError(received.text, file, tokens=self._tokens is not None)
+        raise UnknownKeyError(received.text, tokens=self._tokens is not None)
 
     def _refusal_of(self, text: str) -> KeyRefusal:
         """Return why these credentials are refused.
@@ -456,7 +450,8 @@ DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favic
 class UnknownKeyError(MemsvcError):
     """The key is invalid or missing.
 
-    The message names the `file` with the right key; it never repeats the key that was sent."""
+    The message never repeats the key that was sent. It names the `file` with the right key, which
+    only processes of this machine give that read the file themselves."""
 
     def __init__(
         self,

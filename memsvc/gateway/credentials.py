@@ -259,7 +259,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _FORWARDED_BY: Final = (b"x-forwarded-for", b"forwarded")
-_PROXY_HEADERS: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
 _FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
 
 
@@ -286,15 +285,6 @@ def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((address, 64), strict=False).network_address)
-
-
-def is_local(scope: Scope) -> bool:
-    """Return whether a request comes from this machine without a proxy.
-
-    A request through a proxy may come from anybody."""
-    address = _parsed(_peer(scope))
-    proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
-    return address is not None and address.is_loopback and not proxied
 
 
 def _peer(scope: Scope) -> str:

@@ -168,14 +168,11 @@ class Dispatch:
         return _CallerTools(self, caller, request_id, surface=surface)
 
     def is_visible(self, caller: Caller, tool: Tool) -> bool:
-        """Return False if the tool is disabled or hidden by the caller's key.
+        """Return False if the tool, or that which it wraps, is disabled or hidden from the caller.
 
         For the caller, such a tool does not exist."""
-        return (
-            tool.name not in self.disabled
-            and tool.name not in caller.hidden_tools
-            and tool.name not in caller.surface_hidden_tools
-        )
+        names = {tool.name, tool.wraps}
+        return names.isdisjoint(self.disabled | caller.hidden_tools | caller.surface_hidden_tools)
 
     async def rejection(self, caller: Caller, name: Any) -> MemsvcError | None:
         """Return the error of a call that is refused now, before it is parsed, or None."""
@@ -357,6 +354,10 @@ class Dispatch:
             raise permission_denied(
                 "this key does not have access to this project",
                 recovery="use one of the projects that file_projects lists",
+            )
+        if hidden := caller.hidden_tools.intersection(tool.parts(arguments)):
+            raise permission_denied(
+                f"this call does the work of {min(hidden)}, which is hidden from this key"
             )
         user = getattr(arguments, "user_id", caller.user) if caller.user else ""
         if user != caller.user and tool.takes_own("user_id"):

@@ -21,13 +21,15 @@ from memsvc.core.items import text_of
 from memsvc.core.json_text import JsonObject
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext
+from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext, UserSearch
 from memsvc.gateway.dispatch import validate
 
 SESSION: Final = "search"
 """Session that turns are recalled for: nobody speaks in it."""
 LATEST: Final = 50
 """How many of the latest sessions say whose turns are searched."""
+MEMORY_USERS_MAX: Final = 10
+"""How many users' memories are searched, beside those of the speakers."""
 SPEAKERS_MAX: Final = 5
 """How many speakers' turns are searched, and sessions of nobody known: those who spoke last."""
 FOUND_MAX: Final = 20
@@ -80,9 +82,10 @@ class SearchTools:
     """The two tools. They call others for their caller, but for what lists sessions and turns.
 
     Those no agent is offered, and they are called as `tools` has them; a key that hides them finds
-    and reads no turns either."""
+    and reads no turns either. `users_found` returns users who have memories about a query."""
 
     tools: Mapping[str, Tool]
+    users_found: UserSearch | None = None
 
     @search_tool("search", "Search memory")
     async def search(
@@ -105,10 +108,14 @@ class SearchTools:
             for each in speakers
             if self._may_use(caller, TURNS_TOOL)
         ]
+        own, users = caller.own.get("user_id"), [user for _, user in speakers if user]
+        if own:
+            users = [own]
+        elif self.users_found is not None:
+            users = [*await self.users_found(scope, query, MEMORY_USERS_MAX), *users]
         memories = [
             await _call(calls, "memories_search", args | {"user_id": user})
-            for user in dict.fromkeys([caller.own.get("user_id"), *(user for _, user in speakers)])
-            if user
+            for user in dict.fromkeys(users)
         ]
         kinds: list[Iterable[tuple[str, str]]] = [
             chain.from_iterable(turns),

@@ -22,7 +22,7 @@ FORGOTTEN_RESULT: Final[Mapping[str, Any]] = {
     "fact_ids": [],
     "forgotten": True,
 }
-"""Answer to a retry of a turn that was forgotten."""
+"""Answer to a retry of a turn that was forgotten or purged."""
 
 
 @frozen
@@ -190,7 +190,6 @@ async def purge_turns(tx: Tx, session: str, *, now: datetime, limit: int) -> int
         session,
         limit,
     )
-    result = {"stored_items": 0, "fact_ids": []}
     await tx.execute_each(
         """
         INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry,
@@ -198,7 +197,10 @@ async def purge_turns(tx: Tx, session: str, *, now: datetime, limit: int) -> int
         VALUES ($1, $2, '', $3, true, '00000000-0000-0000-0000-000000000000', $4, 0, $5, $6)
         ON CONFLICT (tenant, project, session, turn) DO NOTHING
         """,
-        [(purge_marker(session, row["turn"]), ANY_CONTENT, result, now) for row in rows],
+        [
+            (purge_marker(session, row["turn"]), ANY_CONTENT, dict(FORGOTTEN_RESULT), now)
+            for row in rows
+        ],
     )
     return len(rows)
 

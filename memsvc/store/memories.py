@@ -183,21 +183,31 @@ async def has_any(tx: Tx, index_id: int) -> bool:
     )
 
 
-async def users(tx: Tx, *, limit: int) -> int:
-    """Return the number of the project's indexes that ever had a memory, up to `limit`.
+# The project's indexes that ever had a memory, up to $3: a step of the primary key each.
+_INDEXES: Final = """
+    WITH RECURSIVE walk AS (
+        (SELECT book FROM memories WHERE tenant = $1 AND project = $2 ORDER BY book LIMIT 1)
+        UNION ALL
+        SELECT following.book FROM walk CROSS JOIN LATERAL (
+            SELECT book FROM memories WHERE tenant = $1 AND project = $2 AND book > walk.book
+            ORDER BY book LIMIT 1) AS following
+    ), counted AS (SELECT book FROM walk LIMIT $3)
+"""
 
-    A step of the index each.
-    """
-    return await tx.fetch_int(
-        """
-        WITH RECURSIVE walk AS (
-            (SELECT book FROM memories WHERE tenant = $1 AND project = $2 ORDER BY book LIMIT 1)
-            UNION ALL
-            SELECT following.book FROM walk CROSS JOIN LATERAL (
-                SELECT book FROM memories WHERE tenant = $1 AND project = $2 AND book > walk.book
-                ORDER BY book LIMIT 1) AS following
-        )
-        SELECT count(*) FROM (SELECT FROM walk LIMIT $3) AS counted
+
+async def users(tx: Tx, *, limit: int) -> int:
+    """Return the number of the project's indexes that ever had a memory, up to `limit`."""
+    return await tx.fetch_int(f"{_INDEXES} SELECT count(*) FROM counted", limit)
+
+
+async def index_names(tx: Tx, *, limit: int) -> dict[int, str]:
+    """Return the names of the project's indexes that ever had a memory, up to `limit`."""
+    return await tx.fetch_pairs(
+        f"""
+        {_INDEXES}
+        SELECT b.book, b.name FROM counted CROSS JOIN LATERAL (
+            SELECT book, name FROM books WHERE tenant = $1 AND project = $2
+                AND book = counted.book) AS b
         """,
         limit,
     )

@@ -40,6 +40,7 @@ async def test_what_was_purged_is_not_stored_again_by_a_retry_and_lives_anew_wit
     await purge(call, "session", "ashs1")
     retried = await talk(call, "ashs1", "ashu", "ashAnnashu")
     assert (retried["stored_items"], retried["fact_ids"]) == (0, [])
+    assert (retried["forgotten"], "purged" in retried["note"]) == (True, True)
     assert not (await call("file_stat", project="default", path="/memory/ashs1"))["exists"]
     assert (await talk(call, "ashs1", "ashu", "Cleo", turn="t9"))["stored_items"] == 2
     assert (await purge(call, "session", "ashs1"))["counts"]["sessions"] == 1

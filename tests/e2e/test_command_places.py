@@ -31,7 +31,7 @@ STORING = {
 """Commands that create the data folder where no server is named."""
 LOCAL_ONLY = {
     "worker", "migrate", "db archive", "db backup", "db restore", "db distribute", "key adopt",
-    "embeddings use", "embeddings off", "reranker use", "reranker off", "maintain",
+    "embeddings use", "embeddings off", "reranker use", "reranker off", "maintain", "tenants",
 }  # fmt: skip
 """Commands, as in the examples, that no server can run."""
 

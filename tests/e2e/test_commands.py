@@ -280,6 +280,15 @@ def test_time_that_cannot_be_read_is_refused_with_the_forms_of_a_time(
     assert memsvc("calls", option, "2026-01-31T12:00:00Z").returncode == 0
 
 
+def test_calls_beyond_the_limit_are_announced(memsvc: Command) -> None:
+    for _ in range(2):
+        said(memsvc("status"))
+    note = "There may be more calls: list them with a higher --limit.\n"
+    assert memsvc("calls", "--limit", "1").stderr == note
+    assert memsvc("calls", "--limit", "1", "--json").stderr == ""
+    assert memsvc("calls", "--tool", "none-such").stderr == ""
+
+
 def test_usage_of_all_projects_ends_with_their_sum(memsvc: Command, tmp_path: Path) -> None:
     source, key = tmp_path / "a.md", {"key": "key-of-usage"}
     source.write_text("12345")
@@ -317,6 +326,13 @@ def test_turns_are_shown_with_the_time_at_which_they_were_said(
     first, second = shown.splitlines()
     assert first.split("\t")[0] == said_at
     assert not second.startswith("2024")
+    latest = memsvc("turns", "show", "late", "--last", "1", key="key-of-late-turns")
+    assert latest.stdout == f"{second}\n"
+    assert latest.stderr == "There are older items: show them with a --last higher than 1.\n"
+    body = answer(memsvc("turns", "show", "late", "--last", "1", "--json", key="key-of-late-turns"))
+    assert body["has_more"]
+    whole = memsvc("turns", "show", "late", "--last", "2", key="key-of-late-turns")
+    assert (whole.stdout, whole.stderr) == (shown, "")
 
 
 def test_guide_of_an_unknown_operation_lists_those_that_there_are() -> None:
@@ -474,6 +490,20 @@ def test_new_key_is_printed_with_the_tenant_whose_data_it_opens(
     rows = json.loads(said(typed("key", "list", "--json", *here)))["keys"]
     assert [one["tenant"] for one in rows[:2]] == [new["key"]["tenant"]] * 2
     assert mine["key"].keys() - {"is_yours"} == rows[0].keys()
+
+
+def test_list_of_keys_shows_what_a_key_may_do(memsvc: Command) -> None:
+    bound = answer(
+        memsvc(
+            *("key", "create", "--label", "bound", "--user", "ada", "--permission", "read"),
+            *("--hide-tool", "file_read", "--hide-tool", "file_list", "--expires-days", "2"),
+            "--json",
+        )
+    )["key"]
+    rows = [line.split("\t") for line in said(memsvc("key", "list")).splitlines()]
+    [row] = [row for row in rows if row[0] == bound["key_id"]]
+    assert row[1:7] == ["bound", "valid", "read", "all", "ada", "file_list,file_read"]
+    assert row[7] == bound["expires_at"][:16].replace("T", " ")
 
 
 @pytest.mark.slow

@@ -84,6 +84,24 @@ def test_unknown_tenant_is_an_error_and_nothing_is_stored_for_it(data_folder: Pa
     assert nobody not in typed("key", "list", *here).stdout
 
 
+def test_tenants_are_listed_with_keys_and_usage(data_folder: Path, tmp_path: Path) -> None:
+    here = ("--data-dir", str(data_folder))
+    made = json.loads(typed("key", "create", "--label", "counted", "--json", *here).stdout)
+    tenant = made["key"]["tenant"]
+    second = typed("key", "create", "--label", "second", "--tenant", tenant, *here)
+    assert second.returncode == 0, second.stderr
+    (tmp_path / "a.md").write_text("12345")
+    put = ("files", "put", str(tmp_path / "a.md"), "/a.md", *here)
+    assert typed(*put, MEMSVC_API_KEY=made["text"]).returncode == 0
+    listed = typed("tenants", *here)
+    assert listed.returncode == 0, listed.stderr
+    head, *rows = (line.split("\t") for line in listed.stdout.splitlines())
+    [row] = (dict(zip(head, row, strict=True)) for row in rows if row[0] == tenant)
+    assert (row["keys"], row["files"], row["file_bytes"]) == ("counted,second", "1", "5")
+    body = json.loads(typed("tenants", "--json", *here).stdout)["tenants"]
+    assert [one["tenant"] for one in body] == [row[0] for row in rows]
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for arguments in (
         ("session", "s", "--project", "*", "--tenant", "0" * 64),

@@ -349,6 +349,8 @@ async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir:
     assert key not in listed
     lines = {line.split("\t")[0]: line.split("\t")[1:] for line in listed.splitlines()}
     assert lines[key_id][:3] == ["ci", "valid", "read"]
+    assert lines["key id"][3:8] == ["projects", "user", "hidden tools", "expires", "last used"]
+    assert lines[key_id][3:7] == ["all", "-", "-", "never"]
     other = next(
         columns[-1] for each, columns in lines.items() if each != key_id and columns[-1] != "tenant"
     )

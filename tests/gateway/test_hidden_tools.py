@@ -113,6 +113,51 @@ async def test_it_is_no_tool_resource_prompt_or_completion_over_mcp(service: Ser
             )
 
 
+@pytest.mark.parametrize(
+    ("hidden", "wrapper"),
+    [
+        ("memory_before_turn", "memory_run_turn"),
+        ("memory_after_turn", "memory_commit_turn"),
+    ],
+)
+async def test_tool_that_wraps_a_hidden_one_is_hidden(
+    service: Service, hidden: str, wrapper: str
+) -> None:
+    async with service.http(await service.key(hidden_tools=[hidden])) as http:
+        listed = {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]}
+        assert not listed & {hidden, wrapper}
+        arguments = {"current_input": "hello", "operation_token": "x"}
+        step = {"id": "s", "tool": wrapper, "args": arguments}
+        found = {"query": wrapper, "return_references_only": True}
+        assert (await http.post(f"/api/tools/{wrapper}", json=arguments)).status_code == 404
+        piped = await http.post("/api/tools/mcp_pipe", json={"spec": {"steps": [step]}})
+        assert "unknown tool" in piped.text
+        assert f'"{wrapper}"' not in (await http.post("/api/tools/find_tool", json=found)).text
+    async with service.http(await service.key(hidden_tools=[wrapper])) as http:
+        listed = {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]}
+        assert listed & {hidden, wrapper} == {hidden}
+
+
+@pytest.mark.parametrize("tool", ["memory_before_turn", "memory_run_turn"])
+@pytest.mark.parametrize(
+    ("source", "hidden"),
+    [("files", "file_search"), ("whiteboard", "whiteboard_get"), ("notebook", "search_documents")],
+)
+async def test_recall_from_a_source_is_refused_where_its_search_is_hidden(
+    service: Service, tool: str, source: str, hidden: str
+) -> None:
+    asked = {"current_input": "hello", "user_id": "ada", "sources": ["facts", source]}
+    async with service.http(await service.key(hidden_tools=[hidden])) as http:
+        refused = await http.post(f"/api/tools/{tool}", json=asked)
+        assert (refused.status_code, refused.json()["code"]) == (403, "PERMISSION_DENIED")
+        assert hidden in refused.json()["message"]
+        assert (
+            await http.post(f"/api/tools/{tool}", json=asked | {"sources": ["facts"]})
+        ).is_success
+    async with service.http() as http:
+        assert (await http.post(f"/api/tools/{tool}", json=asked)).is_success
+
+
 async def test_administrative_tools_are_for_rest_and_not_for_agents(service: Service) -> None:
     async with (
         service.http() as http,

@@ -203,6 +203,27 @@ async def test_a_key_of_a_user_who_never_spoke_finds_memories_of_this_user(
             assert "barometers" in (await used(client, "fetch", id=found["id"]))["text"]
 
 
+async def test_memories_of_users_who_never_spoke_are_found_by_a_key_of_no_user(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, wired(service.app) as url:
+        memoryless = await service.key(hidden_tools=frozenset({"memories_search"}))
+        async with connected(url, "key-one") as one, connected(url, "key-two") as two:
+            for number in range(30):
+                said = [{"role": "user", "content": "I collect antique clocks."}]
+                await used(one, "memories_add", user_id=f"user{number}", messages=said)
+            for user in ("zed", "yan"):
+                said = [{"role": "user", "content": f"I, {user}, collect antique barometers."}]
+                await used(one, "memories_add", user_id=user, messages=said)
+            found = (await used(one, "search", query="antique barometers"))["results"]
+            texts = [(await used(one, "fetch", id=each["id"]))["text"] for each in found]
+            assert sum("barometers" in text for text in texts[:2]) == 2
+            assert (await used(one, "search", query="barometers", project="other"))["results"] == []
+            assert (await used(two, "search", query="barometers"))["results"] == []
+        async with connected(url, memoryless) as client:
+            assert (await used(client, "search", query="barometers"))["results"] == []
+
+
 async def test_a_long_turn_is_fetched_whole(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

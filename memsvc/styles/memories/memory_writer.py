@@ -45,6 +45,11 @@ def index_for(user: str) -> MemoryIndex:
     return MemoryIndex(name, index_id_of(name))
 
 
+def user_of(name: str) -> str:
+    """Return the user whose memories are in the index of this name."""
+    return name.removeprefix(_PREFIX)
+
+
 def new_id(now: datetime) -> str:
     """Return a new memory's id: `mem_`, milliseconds since 1970, nine random characters."""
     return f"mem_{int(now.timestamp() * 1000)}_{''.join(secrets.choice(_DIGITS) for _ in range(9))}"

@@ -40,5 +40,6 @@ def published(services: StyleServices, options: MemoriesOptions) -> Published:
         ],
         jobs=[],
         events=MemoryEvents(database),
+        users_found=memories.users_found,
         passages=EntrySearch(database, lambda user: index_for(user).name),
     )

@@ -46,6 +46,7 @@ from memsvc.styles.memories.memory_writer import (
     evidence_of,
     hidden_before,
     index_for,
+    user_of,
 )
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import SEARCH_LIMIT_OF_ZERO, ProjectSettings
@@ -128,6 +129,8 @@ class MemorySearch:
         return []
 
 
+USERS_SEARCHED: Final = 1000
+"""Users of a project whose memories are searched together."""
 LIST_LIMIT: Final = 100
 LIST_LIMIT_MAX: Final = 10_000
 DELETE_BATCH = 1000
@@ -177,6 +180,19 @@ class UserMemories:
                 tx, index_for(user_id), query, embedding, shown, limit=count_max
             )
         return FoundMemories([_user_memory(one, user_id) for one in found])
+
+    async def users_found(self, scope: Scope, query: str, limit: int) -> list[str]:
+        """Return the users whose memories have most words of a query, best first."""
+        terms = query_terms(query)
+        async with self.database.begin_read(scope) as tx:
+            names = await memories.index_names(tx, limit=USERS_SEARCHED)
+            found = await search(tx, [IndexQuery(index_id, 1) for index_id in names], terms)
+        scores = [
+            (len(best.term_scores), sum(best.term_scores.values()), names[index_id])
+            for index_id, matches in found.items()
+            for best in matches.candidates[:1]
+        ]
+        return [user_of(name) for *_, name in sorted(scores, reverse=True)[:limit]]
 
     @memory_tool("memories_list", "List memories", Permission.READ)
     async def latest(

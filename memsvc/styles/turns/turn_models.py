@@ -83,6 +83,12 @@ class BeforeTurnArguments(TurnArguments):
     )
 
 
+def search_tools(args: BeforeTurnArguments) -> list[str]:
+    """Return the tools that search the sources of a recall, as far as they have one."""
+    tools = {"files": "file_search", "whiteboard": "whiteboard_get", "notebook": "search_documents"}
+    return [tools[source] for source in args.sources if source in tools]
+
+
 @result
 class BeforeTurnResult:
     turn_id: Annotated[str, "id of the turn, to pass to after_turn"]
@@ -122,7 +128,7 @@ class AfterTurnResult:
     fact_ids: Annotated[list[str], "fact_ids of the facts that the turn stated or changed"]
     note: Annotated[str | None, "note about this call, if any"] = None
     forgotten: Annotated[
-        bool | None, "true if nothing was stored because the turn is forgotten"
+        bool | None, "true if nothing was stored because the turn was forgotten or purged"
     ] = None
 
 

@@ -28,6 +28,7 @@ from memsvc.styles.turns.turn_models import (
     BeforeTurnArguments,
     BeforeTurnResult,
     Items,
+    search_tools,
     turn_tool,
 )
 from memsvc.styles.turns.turns import TurnMemory, new_turn_id, with_notes
@@ -167,6 +168,8 @@ class OperationTools:
         "memory_run_turn",
         "Begin a turn",
         Permission.READ,
+        wraps="memory_before_turn",
+        parts=search_tools,
         counter="mcp_memory_before_turn_total",
     )
     async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
@@ -189,6 +192,7 @@ class OperationTools:
         "memory_commit_turn",
         "Complete a turn",
         Permission.WRITE,
+        wraps="memory_after_turn",
         idempotent=True,
         counter="mcp_memory_after_turn_total",
         duration_ms="mcp_memory_after_turn_duration_ms",

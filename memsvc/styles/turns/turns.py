@@ -57,6 +57,7 @@ from memsvc.styles.turns.turn_models import (
     AfterTurnResult,
     BeforeTurnArguments,
     BeforeTurnResult,
+    search_tools,
     turn_tool,
 )
 
@@ -69,6 +70,10 @@ STANDS_OUT: Final = 0.1
 NOT_STORED_NOTE: Final = (
     "the policy of this session does not allow anything to be stored, so what the user"
     " asked to remember was not stored"
+)
+FORGOTTEN_NOTE: Final = (
+    "nothing was stored, because this turn was forgotten or purged; to store it again, use a new"
+    " turn_id"
 )
 REFUSED_NOTE: Final = (
     "the user asked to remember a password, key, token or card number, which is never"
@@ -124,6 +129,7 @@ class TurnMemory:
         title="Recall before a turn",
         for_agents=True,
         needs=Permission.READ,
+        parts=search_tools,
         counter="mcp_memory_before_turn_total",
     )
     async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
@@ -337,7 +343,7 @@ class TurnMemory:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         is_stored = status.guard is not None or policy.store
         answer = AfterTurnResult(**{"turn_id": turn} | result | {"ok": True})
-        return with_notes(answer, _note(inputs, is_stored=is_stored), [])
+        return with_notes(answer, _note(inputs, answer, is_stored=is_stored), [])
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
@@ -485,8 +491,10 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
     return replace(stored, note="; ".join(filter(None, [before, stored.note, *after])) or None)
 
 
-def _note(inputs: Sequence[TurnItem], *, is_stored: bool) -> str:
-    """Return what the user asked to remember and is not kept, as a note; "" if that is nothing."""
+def _note(inputs: Sequence[TurnItem], answer: AfterTurnResult, *, is_stored: bool) -> str:
+    """Return a note on what is not kept: the turn, or what the user asked to remember; else ""."""
+    if answer.forgotten:
+        return FORGOTTEN_NOTE
     if not is_stored and any(item.reading.asks_to_remember for item in inputs):
         return NOT_STORED_NOTE
     return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else ""

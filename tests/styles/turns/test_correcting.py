@@ -62,6 +62,46 @@ async def test_a_corrected_statement_gives_its_value_by_the_rules(door: Door) ->
         )
 
 
+async def test_statement_of_another_topic_changes_what_the_fact_is_about(door: Door) -> None:
+    await say(door, "t1", "My sister is called Marta.", user_id="u1")
+    old = await only(door, "Marta")
+    statement = "My manager is called Marta."
+    done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
+    assert (done["changed"], done["fact"]["key"], done["fact"]["value"]) == (
+        True,
+        "manager",
+        "Marta",
+    )
+    assert (done["fact"]["evidence"]["origin"], done["fact"]["tier"]) == ("person", "L0")
+    [active] = (await door(LIST, **U1))["facts"]
+    assert active["record_id"] == done["fact"]["record_id"]
+    [past] = (await door(LIST, **U1, state="past"))["facts"]
+    assert (past["key"], past["superseded_by"]) == ("sister", active["record_id"])
+    again = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
+    assert not again["changed"]
+    asked = await ask(door, "What is my manager called?", user_id="u1", session="s2")
+    assert "Marta" in values(asked)
+
+
+async def test_correction_to_a_fact_that_is_known_already_ends_the_wrong_one(door: Door) -> None:
+    await say(door, "t1", "My sister is called Marta.", user_id="u1")
+    await say(door, "t2", "My manager is called Marta.", user_id="u1")
+    facts = {fact["key"]: fact for fact in (await door(LIST, **U1))["facts"]}
+    done = await door(
+        CORRECT,
+        **U1,
+        record_id=facts["sister"]["record_id"],
+        statement=facts["manager"]["statement"],
+    )
+    assert (done["changed"], done["fact"]["record_id"]) == (True, facts["manager"]["record_id"])
+    [active] = (await door(LIST, **U1))["facts"]
+    assert active["key"] == "manager"
+    [past] = (await door(LIST, **U1, state="past"))["facts"]
+    assert past["superseded_by"] == active["record_id"]
+    refused = await door.refuses("INVALID_ARGUMENT", CORRECT, **U1, record_id=active["record_id"])
+    assert "to change what the fact is about" in str(refused)
+
+
 async def test_a_past_value_is_restored_and_what_contradicts_it_is_closed(
     door: Door, clock: FakeClock
 ) -> None:

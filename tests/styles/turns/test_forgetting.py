@@ -283,6 +283,7 @@ async def test_a_forgotten_turn_stays_a_turn_that_was_stored(door: Door) -> None
     for said in ("My name is Ada.", "Something else."):
         again = await say(door, "t1", said, answer="Hello Ada.")
         assert (again["stored_items"], again["fact_ids"], again["forgotten"]) == (0, [], True)
+        assert "use a new turn_id" in again["note"]
     assert await listed(door, state="all") == []
     assert len((await ask(door, NAME))["input_items"]) == 1
 

@@ -240,3 +240,35 @@ async def test_a_whiteboard_of_the_user_is_not_quoted_there(door: Door, sources:
     assert "garden" in told(alone)
     await share(door)
     assert "garden" not in told(await ask(door, BEES, session=ROOM, user_id="ada", sources=sources))
+
+
+async def test_recalled_messages_and_facts_name_their_users(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in Zanzibar.", session=ROOM, user_id="ada")
+    alone = await ask(door, BEES, session=ROOM, user_id="ada")
+    assert '"ada"' not in told(alone)
+    await say(door, "t2", "My bees are in Zanzibar, too.", session=ROOM, user_id="bo")
+    named = {
+        "role": "user",
+        "content": "Bees sting in Zanzibar.",
+        "metadata": {"speaker": "Captain Cy"},
+    }
+    await door(
+        "memory_after_turn", session_id=ROOM, turn_id="t3", user_id="cy", input_items=[named]
+    )
+    await say(door, "t4", "My job is beekeeper.", session=ROOM, user_id="ada")
+    prepared = await ask(door, f"{BEES} What is my job?", session=ROOM, user_id="ada")
+    body = memory(prepared)
+    speakers = {item["text"]: item["speaker"] for item in body["turns"]}
+    assert speakers == {
+        "I keep bees in Zanzibar.": "ada",
+        "My bees are in Zanzibar, too.": "bo",
+        "Bees sting in Zanzibar.": "Captain Cy",
+        "My job is beekeeper.": "ada",
+    }
+    told_facts = [*body["facts"], *body.get("profile", [])]
+    assert told_facts
+    assert {fact["user"] for fact in told_facts} == {"ada"}
+    elsewhere = memory(await ask(door, "What is my job?", session="new", user_id="ada"))
+    assert elsewhere["facts"]
+    assert not any("user" in fact for fact in elsewhere["facts"])

@@ -135,7 +135,14 @@ class FactCorrection:
                 None,
             )
             if same is not None:
-                return CorrectedFact(same, changed=False)
+                changes = (
+                    old.state is FactState.ACTIVE
+                    and old.statement.record_id != same.statement.record_id
+                )
+                if changes:
+                    merged = Merge((), ((old, same.statement.record),), 0)
+                    await write_merge(tx, indexes[old.index_id], merged, [], now)
+                return CorrectedFact(same, changes)
             if old.state is not FactState.ACTIVE and not isinstance(correction, Restored):
                 raise MemsvcError(
                     Code.CONFLICT,
@@ -224,7 +231,10 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
 
 
 def _corrected(old: Statement, correction: Correction, now: datetime) -> Statement:
-    """Return the statement that replaces one, of the same topic."""
+    """Return the statement that replaces one.
+
+    It is of the same topic, unless a whole sentence is the new statement and says something else.
+    """
     match correction:
         case Restored():
             value, statement = old.value, old.statement
@@ -238,7 +248,7 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
                 statement = old.statement
         case NewStatement(text=text):
             statement = _checked(text, "statement", old.key)
-            value = _value_in(statement, old)
+            old, value = _read(statement, old)
         case _:
             assert_never(correction)
     mark = "\x1f".join((old.record_id, value, statement, now.isoformat()))
@@ -257,8 +267,11 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
     )
 
 
-def _value_in(statement: str, old: Statement) -> str:
-    """Return the value of a topic in a statement: as rules read it, the old one, or all of it."""
+def _read(statement: str, old: Statement) -> tuple[Statement, str]:
+    """Return a fact of the topic of a statement, and the value, which may not be that of the fact.
+
+    Both are as rules read them. Where they read no topic but that of any sentence, the topic is the
+    old one, and the value the old one, if it is said, or else the whole statement."""
     source = old.evidence
     claims = extract(
         [(source.item, statement)],
@@ -266,13 +279,16 @@ def _value_in(statement: str, old: Statement) -> str:
         turn=source.turn,
         user=source.user,
     )
-    for claim in claims:
-        if isinstance(claim, Statement) and (claim.fact_id, claim.key) == (old.fact_id, old.key):
-            return claim.value
+    read = [claim for claim in claims if isinstance(claim, Statement)]
+    of_topic = [claim for claim in read if claim.identity[:2] == old.identity[:2]]
+    if len(read) == 1 and read[0].fact_id != topics.STATEMENT.fact_id:
+        of_topic = read
+    if of_topic:
+        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value
     value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
     if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
-        return old.value
-    return statement
+        return old, old.value
+    return old, statement
 
 
 def _checked(text: str, name: str, key: str) -> str:

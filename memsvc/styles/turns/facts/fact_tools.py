@@ -227,9 +227,7 @@ class FactTools:
             Literal["active", "past", "all"], "past means replaced, withdrawn or expired"
         ] = "active",
         fact_id: Annotated[
-            str,
-            Field(max_length=1024, pattern=r"^[^\x00]*$"),
-            "only values of this fact",
+            str, Field(max_length=1024, pattern=r"^[^\x00]*$"), "only values of this fact"
         ] = "",
         limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), "maximum number of facts"] = LIMIT_DEFAULT,
         cursor: Annotated[
@@ -241,10 +239,7 @@ class FactTools:
         Each comes with its source and any replacement."""
         now = self.clock.now()
         query = FactHistoryFilter(
-            FactTier(tier) if tier else None,
-            _ACTIVE_BY_STATE[state],
-            now,
-            fact_id or None,
+            FactTier(tier) if tier else None, _ACTIVE_BY_STATE[state], now, fact_id or None
         )
         owner = FactOwner(session_id, user_id, reach)
         found = await self.fact_removal.listed(
@@ -292,7 +287,11 @@ class FactTools:
         if restore:
             corrections.append(Restored())
         if len(corrections) != 1:
-            raise invalid("pass exactly one of statement, value and restore")
+            raise invalid(
+                "pass exactly one of statement, value and restore",
+                recovery="to change what the fact is about, pass a whole sentence as statement, or"
+                " forget the fact and let the user say it anew",
+            )
         owner = FactOwner(session_id, user_id, reach)
         corrected = await self.fact_correction.correct(scope, owner, record_id, corrections[0])
         return FactChange(corrected.changed, _listed(corrected.fact, self.clock.now()))

@@ -30,7 +30,13 @@ from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recall_request import USER_SOURCE, RecallRequest, passages_of
-from memsvc.styles.turns.recall.recalled import IN_CONTEXT, RankedRecall, show_insight, show_passage
+from memsvc.styles.turns.recall.recalled import (
+    IN_CONTEXT,
+    RankedRecall,
+    name_users,
+    show_insight,
+    show_passage,
+)
 from memsvc.styles.turns.recall.recalled_facts import (
     FactRequest,
     fact_chunks,
@@ -110,7 +116,7 @@ class TurnRecall:
     """Reader of memory relevant to a question: of a session, its user and other sessions.
 
     On request also from `passages`: of files, boards and documents, by source. Beside those it
-    takes at most three statements."""
+    takes at most three statements, and one more in a session of several users."""
 
     def __init__(
         self,
@@ -286,6 +292,8 @@ class TurnRecall:
         ]
         result += _tell_changes(result, ranked, read, selection)
         result = told_once(result, read.facts, self._options.recall_tok_max)
+        if read.audience.is_shared:
+            await name_users(tx, turn_index.turns(request.session).number, result, read)
         confidence = {
             name: value.value if isinstance(value, QuestionKind) else round(value, 3)
             for name, value in ranked.confidence._asdict().items()
