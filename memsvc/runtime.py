@@ -71,7 +71,7 @@ from memsvc.store.ownership import Owners
 from memsvc.store.revisions import Revisions
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.file_maintenance import files_at
+from memsvc.styles.files.file_writer import files_at
 from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.memories import tools as memories_tools
 from memsvc.styles.memories.memory_writer import MemoryOwners

@@ -38,9 +38,8 @@ from memsvc.gateway.auth import TOOLSETS_HEADER, Authenticator, Challenge
 from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.elicitation import has_forms
-from memsvc.gateway.mcp.exchange import SingleExchange
-from memsvc.gateway.mcp.notifications import WRITE_S_MAX
+from memsvc.gateway.mcp.exchange import SessionEndpoint, SingleExchange
+from memsvc.gateway.mcp.notifications import WRITE_S_MAX, has_forms
 from memsvc.gateway.mcp.request import (
     INITIALIZE,
     SESSION_HEADER,
@@ -53,7 +52,6 @@ from memsvc.gateway.mcp.request import (
     parse_message,
 )
 from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig
-from memsvc.gateway.mcp.session_endpoint import SessionEndpoint
 from memsvc.gateway.mcp.sessions import McpSessions, can_elicit
 from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes

@@ -52,8 +52,7 @@ from memsvc.core.tools import HOST_TOOLSET, CallOutcome, Tool, Toolset
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import NAME_CHARS_MAX, Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.elicitation import Elicitation, InputRequiredError
-from memsvc.gateway.mcp.notifications import ChangeNotifications
+from memsvc.gateway.mcp.notifications import ChangeNotifications, Elicitation, InputRequiredError
 from memsvc.gateway.mcp.request import (
     Cancellation,
     Context,

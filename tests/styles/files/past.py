@@ -10,9 +10,8 @@ from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
-from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_store import FileStore
-from memsvc.styles.files.file_writer import FileWriter
+from memsvc.styles.files.file_writer import FileMaintenance, FileWriter
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.tools import FileHistory, Projects, file_resource
