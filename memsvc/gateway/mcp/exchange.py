@@ -36,16 +36,14 @@ from starlette.types import Receive, Scope, Send
 from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.json_text import JsonObject
-from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.answer_streams import AnswerStreams, EventId
 from memsvc.gateway.mcp.notifications import ChangeNotifications
 from memsvc.gateway.mcp.request import PostedMessage, RequestSender
 from memsvc.gateway.mcp.server import LIST, TOOL_LIST, McpServer
-from memsvc.gateway.mcp.sessions import McpSessions, SessionStream, no_session
+from memsvc.gateway.mcp.sessions import SessionStream, no_session
 from memsvc.gateway.mcp.subscriptions import (
     COMMENT,
     WRITE_S_MAX,
-    Subscriptions,
     event_stream,
     last_event,
     opening_event,
@@ -221,11 +219,8 @@ log = structlog.get_logger("memsvc.mcp")
 class SessionEndpoint:
     """Answers GET by a stream of a session's events, and DELETE by ending the session."""
 
-    sessions: McpSessions
     notifications: ChangeNotifications
-    subscriptions: Subscriptions
     answers: AnswerStreams
-    limits: LimitsOptions
 
     async def handle(
         self, sender: RequestSender, scope: Scope, receive: Receive, send: Send
@@ -235,11 +230,11 @@ class SessionEndpoint:
         A stream goes on until its time is over. `Last-Event-ID` is what the client saw last, in a
         stream like this one or in one that answers a request.
         """
-        session = sender.session
+        session, sessions = sender.session, self.notifications.sessions
         if session is None:
             raise no_session()
         if scope["method"] == "DELETE":
-            await self.sessions.end(sender.caller, session)
+            await sessions.end(sender.caller, session)
             await Response(status_code=204)(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -247,7 +242,7 @@ class SessionEndpoint:
         answer_event = EventId.parse(request.headers.get("last-event-id", "").strip())
         last = last_event(request) if answer_event is None else None
         with (
-            self.subscriptions.opened(sender.caller.tenant, own=1) as watch,
+            self.notifications.subscriptions.opened(sender.caller.tenant, own=1) as watch,
             sender.watch_validity(watch.close),
             sent_in_time(send, WRITE_S_MAX) as send_in_time,
         ):
@@ -255,9 +250,8 @@ class SessionEndpoint:
                 opening = str(answer_event)
                 events = self.answers.events_after(answer_event, sender.caller, session, watch)
             else:
-                stream = SessionStream(
-                    self.sessions, self.notifications.resource, sender, watch, session
-                )
+                resource_of = self.notifications.resource
+                stream = SessionStream(sessions, resource_of, sender, watch, session)
                 pending = await stream.open(last)
                 opening = str(stream.event if last is None else last)
                 events = self._events(stream, pending)
@@ -267,7 +261,7 @@ class SessionEndpoint:
     async def _events(
         self, stream: SessionStream, pending: list[tuple[int, str]]
     ) -> AsyncIterator[bytes]:
-        deadline = anyio.current_time() + self.limits.listen_s_max
+        deadline = anyio.current_time() + self.notifications.limits.listen_s_max
         for entry in pending:
             yield _message(*entry)
         async for event in stream.events(deadline):

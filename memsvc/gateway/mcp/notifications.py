@@ -94,7 +94,7 @@ class ChangeNotifications:
     resources: ResourceHandlers
     subscriptions: Subscriptions
     limits: LimitsOptions
-    stored: McpSessions | None
+    sessions: McpSessions
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
@@ -205,8 +205,10 @@ class ChangeNotifications:
         try:
             resource = await self.resource(sender, params.uri)
             if not isinstance(session, McpSession):
-                stored, session_hash = self._stored_session(sender)
-                await stored.subscribe(sender.caller, session_hash, params.uri, resource.poll)
+                session_hash = _stored_session(sender)
+                await self.sessions.subscribe(
+                    sender.caller, session_hash, params.uri, resource.poll
+                )
                 return EmptyResult()
             if session.watch is None:
                 session.watch = session.stack.enter_context(
@@ -224,8 +226,7 @@ class ChangeNotifications:
         sender, session = self.sender_of(context), context.lifespan_context
         if not isinstance(session, McpSession):
             try:
-                stored, session_hash = self._stored_session(sender)
-                await stored.unsubscribe(sender.caller, session_hash, params.uri)
+                await self.sessions.unsubscribe(sender.caller, _stored_session(sender), params.uri)
             except MemsvcError as error:
                 raise protocol_error(error) from None
             return EmptyResult()
@@ -234,16 +235,17 @@ class ChangeNotifications:
             session.watch.remove(params.uri)
         return EmptyResult()
 
-    def _stored_session(self, sender: RequestSender) -> tuple[McpSessions, bytes]:
-        """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
-        if self.stored is None or sender.session is None:
-            raise invalid(
-                "subscribing to a resource needs an MCP session",
-                recovery="send the Mcp-Session-Id header from initialize with this request, and"
-                " open a GET stream with the same header; alternatively, use"
-                " subscriptions/listen (protocol version 2026-07-28)",
-            )
-        return self.stored, sender.session
+
+def _stored_session(sender: RequestSender) -> bytes:
+    """Return the hash of the sender's session over HTTP; INVALID_ARGUMENT without one."""
+    if sender.session is None:
+        raise invalid(
+            "subscribing to a resource needs an MCP session",
+            recovery="send the Mcp-Session-Id header from initialize with this request, and"
+            " open a GET stream with the same header; alternatively, use"
+            " subscriptions/listen (protocol version 2026-07-28)",
+        )
+    return sender.session
 
 
 async def _notify(session: McpSession, watch: Watch) -> None:
@@ -304,13 +306,11 @@ class InputRequiredError(MemsvcError):
 
 @frozen
 class Elicitation:
-    """Asks the users of clients, over any transport that allows it.
-
-    Without `sessions` and `subscriptions`, only clients with a lasting connection can be asked."""
+    """Asks the users of clients, over any transport that allows it."""
 
     limits: LimitsOptions
-    sessions: McpSessions | None
-    subscriptions: Subscriptions | None
+    sessions: McpSessions
+    subscriptions: Subscriptions
 
     def elicit_for(
         self, context: Context, sender: RequestSender, call: CallToolRequestParams
@@ -320,7 +320,7 @@ class Elicitation:
             return None
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             takes_forms = has_forms(context.session.client_capabilities)
-            return partial(self._require, sender, call) if takes_forms and self.sessions else None
+            return partial(self._require, sender, call) if takes_forms else None
         if sender.send_request is None and not (
             context.session.can_send_request and has_forms(context.session.client_capabilities)
         ):
@@ -330,11 +330,6 @@ class Elicitation:
     async def _require(self, sender: RequestSender, call: CallToolRequestParams, text: str) -> None:
         """Take the answer that came with the call, or require one."""
         sessions, caller = self.sessions, sender.caller
-        if sessions is None:
-            raise RuntimeError(
-                "this server cannot ask for confirmation: it has no MCP sessions, whose key signs"
-                " the state of the prompt"
-            )
         arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
         about = f"{call.name} {hashlib.sha256(arguments).hexdigest()}"
         answer = (call.input_responses or {}).get(CONFIRM)
@@ -383,18 +378,22 @@ class Elicitation:
         self, sender: RequestSender, request: ElicitRequest
     ) -> ElicitResult:
         """Ask in the response to a call, and wait for the answer at any replica; TimeoutError."""
-        sessions, subscriptions, session = self.sessions, self.subscriptions, sender.session
-        if sender.send_request is None or not (sessions and subscriptions and session):
+        if sender.send_request is None or sender.session is None:
             raise TimeoutError
         question = secrets.token_hex(16)
         body = request.model_dump(mode="json", by_alias=True, exclude_none=True)
         send = partial(sender.send_request, {"jsonrpc": "2.0", "id": question, **body})
         with (
-            subscriptions.opened(sender.caller.tenant) as watch,
+            self.subscriptions.opened(sender.caller.tenant) as watch,
             sender.watch_validity(watch.close),
         ):
-            answer = await sessions.ask(
-                sender.caller, session, question, watch, self.limits.confirm_s_max, send=send
+            answer = await self.sessions.ask(
+                sender.caller,
+                sender.session,
+                question,
+                watch,
+                self.limits.confirm_s_max,
+                send=send,
             )
         if answer is None:
             raise TimeoutError
