@@ -1,7 +1,7 @@
 """The ASGI app of a server: every route, the console, and the middleware."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -208,7 +208,7 @@ def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
         parts.services.database,
         parts.services.clock,
     )
-    authenticator, admission = parts.authenticator, parts.dispatch.admission
+    authenticator, bodies = parts.authenticator, parts.dispatch.admission.bodies
     if not settings.console.enabled:
         return None
 
@@ -217,7 +217,7 @@ def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
         return SignedIn(caller, keys.hash_key(text))
 
     def body_slot(caller: Caller) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if admission is None else admission.bodies.hold(caller.tenant)
+        return bodies.hold(caller.tenant)
 
     async def health() -> dict[str, bool]:
         return {name: await run_check(check) for name, check in checks.items()}

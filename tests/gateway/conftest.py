@@ -121,7 +121,7 @@ def running(database: Database, clock: FakeClock) -> Running:
         rates = RateLimits(where, limits.rates, metrics)
         admission = Admission(limits.slots, rates, metrics, connections_max=10)
         disabled = changes.get("disabled", frozenset({"disabled"}))
-        dispatch = Dispatch(tools, calls, metrics, clock, disabled=disabled, admission=admission)
+        dispatch = Dispatch(tools, calls, metrics, clock, admission, disabled=disabled)
         draining = Draining()
         settings = Settings(
             auth=auth,

@@ -22,7 +22,7 @@ from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.styles.files.past import Past, open_past, orphans
 
 pytestmark = pytest.mark.anyio
@@ -451,7 +451,13 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
 ) -> None:
     tools = turn_tools.published(style_services, TurnOptions(), policy=PolicyOptions()).tools
     door = Door(
-        Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock),
+        Dispatch(
+            Catalogue(tools),
+            call_log(database, meter, clock, AuditOptions()),
+            meter,
+            clock,
+            unlimited(meter),
+        ),
         Caller(scope.tenant, "test"),
     )
 
