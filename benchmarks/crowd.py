@@ -7,7 +7,7 @@ from hashlib import sha256
 import asyncpg
 
 from benchmarks.service import Service
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 
 PASSING = frozenset({"allowances", "calls", "job_refs", "purges", "rates"})
 """Tables of what happens, not of what is kept: a copy of it would be of nothing."""

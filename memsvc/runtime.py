@@ -70,7 +70,7 @@ from memsvc.store.ownership import Owners
 from memsvc.store.revisions import Revisions
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.file_maintenance import files_at
+from memsvc.styles.files.file_writer import files_at
 from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.memories import tools as memories_tools
 from memsvc.styles.memories.memory_writer import MemoryOwners
@@ -496,8 +496,8 @@ async def build_runtime(
             calls,
             metrics,
             clock,
+            admission,
             _disabled(settings, catalogue),
-            admission=admission,
             tracer=services.tracer,
             slow_ms=settings.audit.slow_ms,
             quota=StorageQuota(database, clock, settings.limits.stored.quota),

@@ -30,7 +30,7 @@ from memsvc.store import document_tree, files, style_files
 from memsvc.store.database import Database
 from memsvc.styles.knowledge.guide import guide
 from memsvc.styles.notebook import tools as notebook_tools
-from memsvc.styles.notebook.links import ROOT, document_id, path_of
+from memsvc.styles.notebook.document_tree import ROOT, document_id, path_of
 from memsvc.styles.notebook.notebook_writer import INDEX_NAME
 from memsvc.styles.notebook.options import NotebookOptions
 

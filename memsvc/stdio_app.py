@@ -42,15 +42,14 @@ class Stdio:
     """
 
     endpoint: StdioEndpoint
-    subscriptions: Subscriptions | None
+    subscriptions: Subscriptions
     worker: Worker | None
     warm: Callable[[], Coroutine[Any, Any, None]]
 
     def stop(self) -> None:
         """Take no more requests and no more jobs."""
         self.endpoint.stop()
-        if self.subscriptions is not None:
-            self.subscriptions.close()
+        self.subscriptions.close()
         if self.worker is not None:
             self.worker.stop()
 
@@ -94,9 +93,7 @@ async def opened(
             instructions=profile.instructions,
             version=version(),
             limits=settings.limits,
-            prompts=parts.published.prompts,
-            guides=parts.published.guides,
-            completions=parts.published.completions,
+            published=parts.published,
             subscriptions=subscriptions,
             sessions=McpSessions(services.database, services.clock, parts.changes, settings.limits),
             name=profile.name,

@@ -6,7 +6,6 @@ from typing import Any
 from alembic import context
 
 from memsvc.store import policies
-from memsvc.store.schema import metadata
 
 
 def _record(*, ctx: Any, step: Any, **_: Any) -> None:
@@ -17,8 +16,6 @@ def _record(*, ctx: Any, step: Any, **_: Any) -> None:
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    compare_server_default=True,
     on_version_apply=_record,
     transaction_per_migration=True,
 )

@@ -26,7 +26,7 @@ from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.whiteboard.options import WhiteboardOptions
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 
 FLUSH_EVERY_S = 0.01
 """How long a row of the call log or a recall trace waits: a purge waits for them."""
@@ -177,6 +177,13 @@ def open_door(
         quota = StorageQuota(database, clock, limits.stored.quota)
     policy = options.get("policy") or PolicyOptions()
     dispatch = Dispatch(
-        Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota, policy=policy
+        Catalogue(offered.tools),
+        calls,
+        meter,
+        clock,
+        unlimited(meter),
+        tracer=tracer,
+        quota=quota,
+        policy=policy,
     )
     return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

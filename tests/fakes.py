@@ -5,12 +5,15 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from memsvc.core.errors import MemsvcError
-from memsvc.core.ports import Head, Output
+from memsvc.core.ports import Head, Meter, Output
+from memsvc.gateway.admission import Admission, SlotOptions
+from memsvc.gateway.rate_limits import RateLimits, RateOptions
+from memsvc.store.database import Database
 from tests.endpoints import vector_of
 
 
@@ -129,3 +132,17 @@ class ScriptedLlm:
         if isinstance(answer, MemsvcError):
             raise answer
         return answer(question) if callable(answer) else answer
+
+
+def unlimited(meter: Meter) -> Admission:
+    """An admission that refuses nothing: more slots and time than any test takes, and no rates."""
+    rates = RateLimits(cast(Database, None), RateOptions(enabled=False), meter)
+    slots = SlotOptions(
+        model_calls_max=10_000,
+        composed_calls_max=10_000,
+        administration_max=10_000,
+        uploads_max=10_000,
+        bodies_max=10_000,
+        call_s=3600,
+    )
+    return Admission(slots, rates, meter, connections_max=10_000)

@@ -11,7 +11,7 @@ from memsvc.cli.elfmem import program as elfmem_program
 from memsvc.cli.main import COMMANDS, EXAMPLES, commands, loaded
 
 PRINTS_NO_DATA = {
-    "serve", "worker", "stdio", "structured-memory", "hook", "install", "docs", "elfmem serve",
+    "serve", "worker", "stdio", "structured-memory", "hook", "install", "elfmem serve",
     "db distribute", "embeddings use", "embeddings off", "reranker use", "reranker off",
     "service install", "service status", "service remove",
 }  # fmt: skip

@@ -40,7 +40,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memsvc.adapters.jwks import Jwks
-from memsvc.console.sign_in import CookieFactory
+from memsvc.console.page import CookieFactory
 
 class Finder:
     def find_spec(self, name, path=None, target=None):

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from memsvc.cli import docs_commands
+from docs import generate
 from memsvc.core.errors import Code
 from memsvc.gateway import openapi
 from memsvc.gateway.metrics import Metrics
@@ -13,7 +13,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
-    assert (DOCS / "tools.md").read_text("utf-8") == docs_commands.tools_page(), "run `memsvc docs`"
+    assert (DOCS / "tools.md").read_text("utf-8") == generate.tools_page(), (
+        "run `python -m docs.generate`"
+    )
 
 
 def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
@@ -26,15 +28,15 @@ def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
 
 
 def test_the_page_on_errors_tells_of_every_code() -> None:
-    assert (DOCS / "errors.md").read_text("utf-8") == docs_commands.errors_page(), (
-        "run `memsvc docs`"
+    assert (DOCS / "errors.md").read_text("utf-8") == generate.errors_page(), (
+        "run `python -m docs.generate`"
     )
-    assert set(docs_commands.DESCRIPTIONS) == set(Code)
+    assert set(generate.DESCRIPTIONS) == set(Code)
 
 
 def test_the_page_on_metrics_tells_of_every_metric() -> None:
     page = (DOCS / "metrics.md").read_text("utf-8")
-    assert page == docs_commands.metrics_page(), "run `memsvc docs`"
+    assert page == generate.metrics_page(), "run `python -m docs.generate`"
     families = {
         line.split()[2]
         for line in Metrics().text().decode().splitlines()
@@ -46,7 +48,7 @@ def test_the_page_on_metrics_tells_of_every_metric() -> None:
 
 def test_page_on_rest_has_every_path_that_is_not_just_a_tool() -> None:
     page = (DOCS / "rest.md").read_text("utf-8")
-    assert page == docs_commands.rest_page(), "run `memsvc docs`"
+    assert page == generate.rest_page(), "run `python -m docs.generate`"
     paths = openapi.document(all_published().tools, "")["paths"]
     assert all(f"`{path}`" in page for path in paths if not path.startswith("/api/tools/"))
 
@@ -65,8 +67,8 @@ def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all()
     arguments, results = head.split("Result fields:")
     for tool in all_published().tools:
         for members, shared in (
-            (docs_commands.arguments_of(tool), arguments),
-            (docs_commands.results_of(tool), results),
+            (generate.arguments_of(tool), arguments),
+            (generate.results_of(tool), results),
         ):
             for name, line in members.items():
                 assert not line.endswith(": "), (tool.name, name)

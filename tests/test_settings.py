@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from memsvc.cli import docs_commands
+from docs import generate
 from memsvc.core.errors import SettingsError
 from memsvc.package_files import default_config
 from memsvc.settings import Settings, keys, load, section_of
@@ -43,10 +43,12 @@ def _paths(values: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def test_the_shipped_file_and_the_page_are_made_from_the_settings() -> None:
-    assert default_config().read_text("utf-8") == docs_commands.yaml_file(), "run `memsvc docs`"
+    assert default_config().read_text("utf-8") == generate.yaml_file(), (
+        "run `python -m docs.generate`"
+    )
     assert (CHECKOUT / "docs/configuration.md").read_text(
         "utf-8"
-    ) == docs_commands.configuration_page(), "run `memsvc docs`"
+    ) == generate.configuration_page(), "run `python -m docs.generate`"
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -1,22 +1,34 @@
-"""Commands `memsvc hook` and `memsvc install`, which connect hosts to memory."""
+"""Commands `memsvc hook` and `memsvc install`, which connect hosts to memory.
+
+All files of an installation are planned before one is replaced."""
 
 import json
 import os
 import shlex
+import tomllib
 from contextlib import closing, suppress
 from http.client import HTTPException
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NamedTuple
 
 from typer import Argument, Option
 
 from memsvc.core.errors import invalid
 from memsvc.core.urls import CONSOLE_PATH
+from memsvc.hosts import host_configs
 from memsvc.hosts.hook import MemoryCalls, run_hook, store_spooled
 from memsvc.hosts.hook_files import HookFiles, HookSettings, project_of, write_private
-from memsvc.hosts.host_configs import NOTES, HostName, InstallTarget, Scope, changes_of
-from memsvc.hosts.install_files import FileUpdate, exposes_key, plan, write
+from memsvc.hosts.host_configs import (
+    NAME,
+    NOTES,
+    Entry,
+    HostFileChange,
+    HostName,
+    InstallTarget,
+    Scope,
+    changes_of,
+)
 from memsvc.package_files import own_program
 from memsvc.variables import (
     DATA_DIR_VARIABLE,
@@ -26,6 +38,195 @@ from memsvc.variables import (
     URL_VARIABLE,
     USER_VARIABLE,
 )
+
+PRIVATE: Final = 0o600
+COMMENTS: Final = {".toml": ("# ", ""), ".md": ("<!-- ", " -->")}
+
+Record = dict[str, Any]
+
+
+class FileUpdate(NamedTuple):
+    """What a file is to become: None as a text is no file. `record` tells how to undo it."""
+
+    file: Path
+    before: str | None
+    after: str | None
+    record: Record
+
+
+def plan(
+    changes: list[HostFileChange], records: dict[str, Record], *, remove: bool
+) -> list[FileUpdate]:
+    """Return the files as they will be; `records` are what an earlier installation did to each.
+
+    Raises INVALID_ARGUMENT, naming the file, for one that cannot be read as what it should be."""
+    updates = []
+    for change in changes:
+        file = change.file.resolve()  # what a link points to is replaced, and not the link
+        record = records.get(str(file), {})
+        try:
+            before = _read(file)
+            edit = _removed if remove else _installed
+            updates.append(FileUpdate(file, before, *edit(change, before, record)))
+        except (ValueError, OSError) as error:
+            raise invalid(
+                f"cannot use the file {file}: {_error_text(error)}",
+                recovery="correct the file and run the command again; nothing was written",
+            ) from error
+    return updates
+
+
+def write(updates: list[FileUpdate], key: str) -> None:
+    """Replace the files that change.
+
+    Those that exist keep their rights, but what holds the key only its owner may read. A folder in
+    which nothing is left goes with its last file."""
+    for update in updates:
+        file, before, after, _ = update
+        is_exposed = exposes_key(update, key)
+        if before == after and not is_exposed:
+            continue
+        try:
+            if after is None:
+                file.unlink()
+                _remove_empty(file.parent)
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            is_private = before is None or is_exposed
+            write_private(file, after, PRIVATE if is_private else file.stat().st_mode & 0o7777)
+        except OSError as error:
+            raise invalid(f"cannot write {file}: {error.strerror}") from error
+
+
+def exposes_key(update: FileUpdate, key: str) -> bool:
+    """Return whether others may read a file that is to hold the key."""
+    holds_key = bool(key) and key in (update.after or "")
+    return holds_key and update.file.exists() and bool(update.file.stat().st_mode & 0o077)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder in which nothing is left, and those above it, below the user's own ones."""
+    with suppress(OSError):
+        while folder not in (Path.home(), Path.cwd()):
+            folder.rmdir()
+            folder = folder.parent
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _error_text(error: Exception) -> str:
+    """Return what is wrong with a file, without a word of its content."""
+    if isinstance(error, OSError):
+        return error.strerror or "cannot be read"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return "not valid TOML" if isinstance(error, tomllib.TOMLDecodeError) else str(error)
+
+
+def _installed(change: HostFileChange, before: str | None, record: Record) -> tuple[str, Record]:
+    record = {"created": before is None, "was": []} | record
+    if change.text:
+        if not _is_managed(before):
+            raise ValueError("a file with this name already exists and was not written by memsvc")
+        return change.text, record
+    text = before or ""
+    if change.block:
+        if not _is_foreign(change, text):
+            text = host_configs.set_block(text, change.block, COMMENTS[change.file.suffix])
+            _check_block(change, text)
+        return text, record
+    text = text if text.strip() else "{}\n"
+    for entry in change.entries:
+        text, record = _with_entry(text, record, entry)
+    return text, record
+
+
+def _with_entry(text: str, record: Record, entry: Entry) -> tuple[str, Record]:
+    path, value, mark = entry
+    found = host_configs.find(text, path)
+    existing = _existing(found, mark)
+    was = None
+    if found is None:
+        was = [[*host_configs.first_missing(text, path)], None]
+    elif value in ([found.value[number] for number in existing] if mark else [found.value]):
+        return text, record
+    elif not mark and not _is_within(path, [parents for parents, _ in record["was"]]):
+        was = [[*path], found.value]
+    for number in reversed(existing):
+        text = host_configs.remove(text, path, number)
+    put = host_configs.add_element if mark else host_configs.set_member
+    return put(text, path, value), record | {"was": [*record["was"], *([was] if was else [])]}
+
+
+def _removed(
+    change: HostFileChange, before: str | None, record: Record
+) -> tuple[str | None, Record]:
+    if before is None or change.text:
+        return (None if _is_managed(before) else before), {}
+    created = record.get("created")
+    if change.block:
+        _check_block(change, before)
+        after = host_configs.remove_block(before, COMMENTS[change.file.suffix])
+        return (after if after or not created else None), {}
+    text = before
+    was = record.get("was", [[[*path], None] for path, *_ in change.entries if path[-1] == NAME])
+    made = [path for path, value in was if value is None]
+    for path, _, mark in change.entries:
+        for number in reversed(_existing(host_configs.find(text, path), mark)):
+            text = host_configs.remove(text, path, number)
+        if not mark and _is_within(path, made):
+            text = host_configs.remove(text, path)
+    for path, value in sorted(was, key=lambda each: len(each[0]), reverse=True):
+        if value is None:
+            text = _without_empty(text, tuple(path))
+        else:
+            text = host_configs.set_member(text, tuple(path), value)
+    return (None if created and host_configs.parse_json(text).value == {} else text), {}
+
+
+def _without_empty(text: str, path: tuple[str, ...]) -> str:
+    """Return the text without what was made at a path, where nothing is left in it."""
+    found = host_configs.find(text, path)
+    for child in found.children if found and isinstance(found.value, dict) else []:
+        text = _without_empty(text, (*path, child.name))
+    found = host_configs.find(text, path)
+    return host_configs.remove(text, path) if found and found.value in ({}, []) else text
+
+
+def _existing(found: host_configs.JsonNode | None, mark: str) -> list[int]:
+    """Return the numbers of the elements of a list that hold our mark."""
+    if found is None or not mark:
+        return []
+    if not isinstance(found.value, list):
+        raise ValueError("each hook event must contain a list of hooks")
+    return [number for number, value in enumerate(found.value) if mark in json.dumps(value)]
+
+
+def _is_within(path: tuple[str, ...], parents: list[list[str]]) -> bool:
+    """Return whether one of these paths leads to a path or to something above it."""
+    return any([*path[: len(each)]] == each for each in parents)
+
+
+def _is_managed(text: str | None) -> bool:
+    """Return whether a file that is wholly ours is one, or is not there yet."""
+    return text is None or NAME in text
+
+
+def _is_foreign(change: HostFileChange, text: str) -> bool:
+    """Return whether a TOML file has our table, but not from us: it is left as it is."""
+    if change.file.suffix != ".toml" or host_configs.BEGIN in text:
+        return False
+    return NAME in tomllib.loads(text).get("mcp_servers", {})
+
+
+def _check_block(change: HostFileChange, text: str) -> None:
+    if change.file.suffix == ".toml":
+        tomllib.loads(text)
 
 
 def hook(

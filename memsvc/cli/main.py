@@ -153,16 +153,11 @@ COMMANDS: Final = {
         "Whiteboard: a running summary of each conversation.",
     ),
     "version": ("version:version_command", "Print the version."),
-    "docs": (
-        "docs_commands:docs",
-        "Write config/memsvc.yaml and the pages about settings, tools, errors, metrics and REST.",
-    ),
 }
 """The commands: each one's module here, its group or function in it, and its help.
 
 `memsvc --help` loads none of them.
 """
-HIDDEN: Final = frozenset({"docs"})
 EXAMPLES: Final = {
     "serve": "--port 8080",
     "worker": "--config memsvc.yaml",
@@ -252,7 +247,6 @@ EXAMPLES: Final = {
     "whiteboard restore": "bo trip 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31",
     "whiteboard rm": "bo trip",
     "version": "--json",
-    "docs": ".",
 }
 """Arguments of an example of each command, which its help shows."""
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
@@ -262,10 +256,7 @@ class _Commands(TyperGroup):
     """The commands of `COMMANDS`; only the one that is used is loaded."""
 
     def __init__(self, **kwargs: Any) -> None:
-        stubs = {
-            name: TyperCommand(name, help=text, hidden=name in HIDDEN)
-            for name, (_, text) in COMMANDS.items()
-        }
+        stubs = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
         super().__init__(**kwargs | {"commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -285,7 +276,7 @@ def loaded(name: str) -> Any:
         found = as_command(found)
     if not isinstance(found, typer.Typer):
         group = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        group.command(name, hidden=name in HIDDEN)(found)
+        group.command(name)(found)
         found = group
     command = typer.main.get_command(found)
     command.name = name

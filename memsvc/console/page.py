@@ -1,9 +1,18 @@
-"""One request to the console: caller, project, tools, and the page that answers it."""
+"""One request to the console: its cookie, caller, project and tools, and the page that answers it.
 
-from collections.abc import Callable, Mapping
+A cookie holds the hash of the key, which opens nothing by itself, the start of its session and its
+expiry. Each tab has its own slot, in the path of its pages and of its cookie, so that two tabs can
+be two tenants. A key that is revoked ends its sessions: it is looked up again with each request,
+and so is whether the session was closed.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from datetime import UTC, datetime
-from hmac import compare_digest
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from importlib import import_module
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -15,12 +24,97 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memsvc.console.dependencies import ConsoleDependencies
-from memsvc.console.sign_in import SessionCookie
 from memsvc.core.errors import Code, MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller, Permission
 from memsvc.core.tools import Tool, ToolCalls
 from memsvc.core.urls import CONSOLE_PATH
+
+COOKIE: Final = "memsvc_console"
+_ALGORITHM: Final = "HS256"
+_FORM_LABEL: Final = b"memsvc console form\0"
+SESSION_MAX: Final = timedelta(days=7)
+"""Lifetime of a session, however much is done in it."""
+
+
+@frozen
+class SessionCookie:
+    """A verified cookie: the hash of its key, its session, start and expiry, and its form token."""
+
+    key_hash: bytes
+    session: bytes
+    started_at: datetime
+    valid_until: datetime
+    form_token: str
+
+    @property
+    def expires_at(self) -> datetime:
+        """Return when the last cookie of this session expires."""
+        return self.started_at + SESSION_MAX
+
+
+class CookieFactory:
+    """Signs and verifies cookies; `secret` is the same for all replicas."""
+
+    def __init__(self, secret: Callable[[], Awaitable[bytes]], lifetime: timedelta) -> None:
+        self._load_secret = secret
+        self._lifetime = lifetime
+        self._secret: bytes | None = None
+
+    async def create(
+        self, slot: str, key_hash: bytes, now: datetime, started_at: datetime | None = None
+    ) -> str:
+        """Return the cookie of a slot for a key's hash, in a session that began now or before."""
+        started_at = started_at or now
+        until = min(now + self._lifetime, started_at + SESSION_MAX)
+        times = {"iat": int(started_at.timestamp()), "exp": int(until.timestamp())}
+        claims = {"aud": slot, "key": key_hash.hex()} | times
+        secret = await self._shared_secret()
+        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
+
+        return jwt.encode(claims, secret, _ALGORITHM)
+
+    async def verify(self, slot: str, cookie: str, now: datetime) -> SessionCookie | None:
+        """Return the content of a cookie.
+
+        None for one that is not of this slot, was not made here, or has expired.
+        """
+        secret = await self._shared_secret()
+        import jwt  # noqa: PLC0415 - most servers have nobody signed in, and it takes long to load
+
+        try:
+            claims = jwt.decode(
+                cookie,
+                secret,
+                [_ALGORITHM],
+                {"verify_exp": False, "verify_iat": False},  # the times are checked here, by `now`
+                audience=slot,
+            )
+        except jwt.InvalidTokenError:
+            return None
+        started_at, valid_until = (
+            datetime.fromtimestamp(claims[name], tz=now.tzinfo) for name in ("iat", "exp")
+        )
+        if valid_until <= now:
+            return None
+        return SessionCookie(
+            bytes.fromhex(claims["key"]),
+            sha256(slot.encode()).digest(),
+            started_at,
+            valid_until,
+            hmac.digest(secret, _FORM_LABEL + cookie.encode(), sha256).hex(),
+        )
+
+    def is_old(self, seal: SessionCookie, now: datetime) -> bool:
+        """Return whether a cookie is to be renewed, so that an active user stays signed in."""
+        return seal.valid_until - now < self._lifetime / 2 and seal.valid_until < seal.expires_at
+
+    async def _shared_secret(self) -> bytes:
+        if self._secret is None:
+            await asyncio.to_thread(import_module, "jwt")  # it would keep the loop waiting
+            self._secret = await self._load_secret()
+        return self._secret
+
 
 WHOLE_DIGITS_MAX: Final = 18
 
@@ -246,7 +340,7 @@ class Page:
         async with self.given.body_slot(self.caller):
             form = FormFields(await self.request.form(max_files=0, max_fields=200))
         token = form["form_token"] or self.request.headers.get("x-form-token")
-        if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
+        if not hmac.compare_digest(str(token).encode(), self.seal.form_token.encode()):
             raise permission_denied(
                 "this form belongs to another sign-in session of the console",
                 recovery="reload the page and try again",

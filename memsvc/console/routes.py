@@ -18,8 +18,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions
-from memsvc.console.page import PROJECT, SEE_OTHER, Page, environment
-from memsvc.console.sign_in import COOKIE, CookieFactory
+from memsvc.console.page import COOKIE, PROJECT, SEE_OTHER, CookieFactory, Page, environment
 from memsvc.console.views import administration_views, document_views, file_views, memory_views
 from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen

@@ -1,7 +1,7 @@
 """Runs tool calls for every interface: validates, checks permissions, runs and logs them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -134,15 +134,15 @@ class Dispatch:
         call_log: CallLog,
         meter: Meter,
         clock: Clock,
+        admission: Admission,
         disabled: frozenset[str] = frozenset(),
         *,
-        admission: Admission | None = None,
         tracer: Tracer = NO_TRACER,
         slow_ms: int = 0,
         quota: StorageQuota | None = None,
         policy: PolicyOptions = DEFAULT_POLICY,
     ) -> None:
-        """Set the limits: none on calls without `admission`, none on storage without `quota`.
+        """Set the limits: none on storage without `quota`.
 
         Calls that take longer than `slow_ms` are logged as slow, unless that is 0.
         """
@@ -177,9 +177,7 @@ class Dispatch:
     async def rejection(self, caller: Caller, name: Any) -> MemsvcError | None:
         """Return the error of a call that is refused now, before it is parsed, or None."""
         tool = self.catalogue.get(name) if isinstance(name, str) else None
-        if tool is None or self.admission is None:
-            return None
-        return await self.admission.rejection(caller, tool)
+        return None if tool is None else await self.admission.rejection(caller, tool)
 
     async def call(
         self,
@@ -268,23 +266,18 @@ class Dispatch:
 
     async def _execute(self, call: Call, name: str, run: _Run[_Done]) -> _Done:
         """Return the outcome of a call, once it is admitted, its user accepts and it has a slot."""
-        admission, started_at = self.admission, perf_counter()
+        started_at = perf_counter()
         try:
             tool, scope, args = self._prepare(call, name)
             if call.elicit is not None and tool.destructive:
                 await self._confirm(call, tool, args)
             uploads = call.raw is not None
-            async with (
-                admission.running(call.caller, tool, uploads=uploads)
-                if admission is not None
-                else nullcontext()
-            ):
+            async with self.admission.running(call.caller, tool, uploads=uploads):
                 if tool.stores:
                     args = await self._with_policy(call, tool, scope, args)
                 return await run(tool, scope, args)
         except LimitError:
-            if admission is not None:
-                await admission.delay_rejection(started_at)
+            await self.admission.delay_rejection(started_at)
             raise
 
     async def _with_policy(
@@ -333,15 +326,14 @@ class Dispatch:
 
         Every call counts, whatever it requests.
         """
-        caller, admission = call.caller, self.admission
+        caller, rates = call.caller, self.admission.rates
         tool = self.catalogue.get(name)
         if tool is not None and self.is_visible(caller, tool):
             call.tool, call.arguments = tool, tool.addressed(call.arguments, caller)
-        if admission is not None:
-            refused = admission.rates.over_limit(caller)
-            if refused is not None:
-                raise refused
-            admission.rates.count(caller, "calls")
+        refused = rates.over_limit(caller)
+        if refused is not None:
+            raise refused
+        rates.count(caller, "calls")
         if call.tool is None or tool is None:
             raise self._unknown(caller, safe_text(name, NAME_CHARS_MAX))
         arguments = validate(

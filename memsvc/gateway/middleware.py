@@ -214,7 +214,7 @@ class GatewayMiddleware(HttpMiddleware):
         authenticator: Authenticator,
         challenge: Challenge,
         public_paths: frozenset[str],
-        admission: Admission | None,
+        admission: Admission,
         streams: Callable[[Scope], bool],
     ) -> None:
         super().__init__(app, draining)
@@ -265,7 +265,7 @@ class GatewayMiddleware(HttpMiddleware):
                 app = await self._identify(state, scope)
             if app is None:
                 app = self.app
-                if state.caller is not None and self._admission is not None:
+                if state.caller is not None:
                     self._admission.rates.count(state.caller, "requests")
                 if not (path.startswith(API_PATH) and self._streams(scope)):
                     body = state.body = await self._read(state, receive)
@@ -362,9 +362,7 @@ class GatewayMiddleware(HttpMiddleware):
         return body
 
     def _body_slot(self, caller: Caller | None) -> AbstractAsyncContextManager[None]:
-        if caller is None or self._admission is None:
-            return nullcontext()
-        return self._admission.bodies.hold(caller.tenant)
+        return nullcontext() if caller is None else self._admission.bodies.hold(caller.tenant)
 
 
 async def _next_part(receive: Receive) -> tuple[bytes, bool]:

@@ -19,8 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from memsvc.core.frozen import frozen
 from memsvc.store import calls, queue
 from memsvc.store.queue import TABLES as QUEUE_TABLES
-from memsvc.store.schema import metadata
-from memsvc.store.tables import OPEN_TABLES, TABLES, TENANT_IS_CURRENT
+from memsvc.store.tables import OPEN_TABLES, SERVER_TABLES, TABLES, TENANT_IS_CURRENT
 
 POLICY = "tenant_only"
 
@@ -134,7 +133,7 @@ def grant(connection: Connection, role: AppRole) -> None:
     )
     if not (exists or _made(connection, role, name)):
         return
-    tables = [table for table in metadata.tables if _exists(connection, table)]
+    tables = [table for table in (*SERVER_TABLES, *TABLES) if _exists(connection, table)]
     schema = quote(str(scalar(connection, "SELECT current_schema()")))
     connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
     if tables:

@@ -1,8 +1,8 @@
 """Tables of tenants, and what belongs to whom: the one declaration that mechanisms go by.
 
-Row security, purge, export, restore, usage and the schema itself read it; a table that is not here
-fails the tests. Rows of each tenant are isolated by one known policy, enabled and forced. The
-schema takes SQLAlchemy, which only a migrating process keeps in memory.
+Row security, purge, export, restore and usage read it; a table that is not here fails the tests.
+Rows of each tenant are isolated by one known policy, enabled and forced. Columns and indexes are in
+`migrations/schema.py`, which tests hold equal to what the migrations make.
 """
 
 from collections.abc import Mapping
@@ -194,6 +194,8 @@ TABLES: Final[Mapping[str, TenantTable]] = {
 }
 """The tables in the order in which an archive holds them. A purge goes from the last to the first,
 so that what finds goes before what it finds, and the log goes last."""
+SERVER_TABLES: Final = ("tenants", "api_keys", "server_secrets", "ended_sessions")
+"""Registry of tenants and keys, and what processes share: no content, and no policy."""
 
 
 def key_of(table: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import asyncpg
 
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 from tests.door import Door
 
 

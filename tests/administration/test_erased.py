@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Caller, Scope
-from memsvc.styles.files.file_maintenance import PURGE_JOB
+from memsvc.styles.files.file_writer import PURGE_JOB
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.turns.maintenance.session_maintenance import EXPIRE_JOB
 from tests.administration.erased import Garden, places

@@ -25,7 +25,7 @@ from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp.elicitation import Elicitation
+from memsvc.gateway.mcp.notifications import Elicitation
 from memsvc.gateway.mcp.request import (
     Context,
     SenderOf,

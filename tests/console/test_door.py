@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.console.dependencies import ConsoleOptions
-from memsvc.console.sign_in import CookieFactory
+from memsvc.console.page import CookieFactory
 from memsvc.core.scope import Permission
 from memsvc.gateway.auth import AuthOptions
 from tests.console.conftest import Service, Visit, fill, visiting

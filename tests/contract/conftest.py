@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from memsvc.store import files, style_files
-from memsvc.store.schema import TENANT_TABLES
 from memsvc.styles.memories import memory_extraction
+from migrations.schema import TENANT_TABLES
 
 Digest = Callable[[], Awaitable[str]]
 

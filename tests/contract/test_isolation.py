@@ -14,7 +14,7 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, DatabaseOptions, Tx
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.contract.conftest import Numbers
 from tests.door import Door, open_door

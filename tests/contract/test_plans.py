@@ -11,7 +11,7 @@ from memsvc.core.tools import Tool
 from memsvc.core.vectors import MeantText, TextVector
 from memsvc.store import tree, usage
 from memsvc.store.database import Database
-from memsvc.store.schema import TENANT_TABLES, metadata
+from migrations.schema import TENANT_TABLES, metadata
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent, message
 from tests.door import Door, Refused
 from tests.fakes import FakeClock

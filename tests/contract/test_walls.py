@@ -13,8 +13,8 @@ from memsvc.gateway.rest import isolation_check, run_check
 from memsvc.store.database import Database, DatabaseOptions, Tx
 from memsvc.store.migrate import migrate
 from memsvc.store.revisions import fingerprint, has_mark
-from memsvc.store.schema import TENANT_TABLES
 from memsvc.store.tables import OPEN_TABLES, TABLES
+from migrations.schema import TENANT_TABLES
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.contract.test_isolation import answer, fill, rows, without_the_tenant
 from tests.door import Door

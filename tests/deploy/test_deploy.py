@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy import alerts, dashboard
-from memsvc.cli.docs_commands import yaml_file
+from docs.generate import yaml_file
 from memsvc.gateway.metrics import Metrics
 from memsvc.settings import PREFIX, SHORT_NAMES, keys, load
 

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 NOWHERE = "http://127.0.0.1:9"
 SERVERS = {"serve", "stdio", "structured-memory", "elfmem serve"}
 """What makes a memory in order to serve it, or is a bridge."""
-OTHERS = {"install", "hook", "docs"}
-"""What writes to the folder that it is given, or to a host."""
+OTHERS = {"install", "hook"}
+"""What writes to a host."""
 STORING = {
     "files put", "memories add", "notebook write", "whiteboard update", "remember", "key create",
     "migrate", "worker", "db restore", "embeddings use", "embeddings off", "reranker use",

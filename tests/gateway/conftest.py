@@ -12,18 +12,19 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
 from memsvc.app import build
+from memsvc.console.dependencies import ConsoleOptions
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.tools import Published, Tool
-from memsvc.gateway import operations
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.gateway.call_accounting import AuditOptions, CallLog, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
-from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.sessions import McpSessions
+from memsvc.gateway.limits import LimitsOptions, SseOptions
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.rate_limits import RateLimits
 from memsvc.gateway.rest import Draining, database_check
+from memsvc.runtime import Models, Runtime, Services
+from memsvc.settings import ALL_LISTED, Settings
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -117,30 +118,32 @@ def running(database: Database, clock: FakeClock) -> Running:
         calls = call_log(where, metrics, clock, AuditOptions())
         tools = changes.get("tools") or catalogue()
         limits = limits or LimitsOptions()
-        admission = Admission(
-            limits.slots, RateLimits(where, limits.rates, metrics), metrics, connections_max=10
-        )
+        rates = RateLimits(where, limits.rates, metrics)
+        admission = Admission(limits.slots, rates, metrics, connections_max=10)
         disabled = changes.get("disabled", frozenset({"disabled"}))
-        dispatch = Dispatch(tools, calls, metrics, clock, disabled=disabled, admission=admission)
+        dispatch = Dispatch(tools, calls, metrics, clock, admission, disabled=disabled)
         draining = Draining()
-        app = build(
-            dispatch=dispatch,
-            call_log=calls,
-            metrics=metrics,
-            authenticator=Authenticator(where, auth, clock, metrics, changes.get("heard")),
+        settings = Settings(
+            auth=auth,
             limits=limits,
             host=host,
-            sessions=McpSessions(where, clock, changes.get("heard"), limits),
-            instructions="remember",
-            version="1.2.3",
-            checks={"database": database_check(where)} | changes.get("checks", {}),
-            draining=draining,
-            published=Published([], [], prompts=changes.get("prompts", ())),
-            changes=changes.get("heard"),
-            sse=changes.get("sse"),
-            routes=operations.job_routes(dispatch),
-            background=changes.get("background", ()),
+            sse=changes.get("sse", SseOptions(enabled=False)),
+            console=ConsoleOptions(enabled=False),
+            settings=ALL_LISTED,
         )
+        nothing: Any = None
+        parts = Runtime(
+            Services(settings, where, clock, nothing, metrics, Models()),
+            Published([], [], prompts=changes.get("prompts", ())),
+            None,
+            calls,
+            dispatch,
+            Authenticator(where, auth, clock, metrics, changes.get("heard")),
+            changes.get("heard", Changes("")),
+            rates,
+        )
+        checks = {"database": database_check(where)} | changes.get("checks", {})
+        app = build(parts, draining, checks, changes.get("background", ()))
         async with app.router.lifespan_context(app):
             yield Gateway(app, metrics, calls, dispatch, draining)
 

@@ -80,7 +80,7 @@ async def calling(
     def made(options: SlotOptions, rates: RateOptions | None = None) -> Calling:
         counted = RateLimits(OutOfReach(), rates or RateOptions(enabled=False), meter)
         admitted = Admission(options, counted, meter, connections_max=2)
-        dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admission=admitted)
+        dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admitted)
 
         def call(tenant: bytes, name: str = "held") -> "asyncio.Task[Any]":
             begun.append(

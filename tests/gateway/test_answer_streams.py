@@ -22,6 +22,7 @@ from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp import answer_streams
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.sessions import McpSessions
+from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key
 from tests.e2e.host import hosting
@@ -344,7 +345,7 @@ async def test_a_kept_stream_holds_nothing_of_its_request(clock: FakeClock) -> N
         await send({"type": "http.response.body", "body": b"{}"})
 
     sent: list[str] = []
-    sessions = McpSessions(Any, clock, None, LimitsOptions())
+    sessions = McpSessions(Any, clock, Changes(""), LimitsOptions())
     streams = AnswerStreams(sessions, LimitsOptions())
     stream = AnswerStream(send, 1, "2025-11-25")
     caller = Caller(b"t" * 32, "key", frozenset(Permission))

@@ -12,7 +12,7 @@ from memsvc.core.scope import Caller, Permission
 from memsvc.core.tools import CallOutcome, Tool, ToolContext, removes_nothing
 from memsvc.gateway.dispatch import REMOVALS_MAX, Catalogue, Dispatch
 from tests.contract.catalogue import EXAMPLES, TOOLS
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.gateway.conftest import Recorded
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,9 @@ class User:
 
         tools: list[Tool] = [replace(tool, run=run) for tool in TOOLS.values()]
         clock, meter = FakeClock(), RecordingMeter()
-        dispatch = Dispatch(Catalogue(tools), Recorded(meter, clock), meter, clock)
+        dispatch = Dispatch(
+            Catalogue(tools), Recorded(meter, clock), meter, clock, unlimited(meter)
+        )
         caller = Caller(b"\x01" * 32, "test", frozenset(Permission))
         example = {} if name == "mcp_pipe" else EXAMPLES[name]
         return await dispatch.call(

@@ -9,7 +9,7 @@ import pytest
 from memsvc.core.scope import Permission
 from memsvc.core.tools import CallOutcome
 from memsvc.gateway.dispatch import Catalogue, Dispatch
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.gateway.catalogue import CALLER, CANARY, catalogue, echo, tool
 from tests.gateway.conftest import Recorded
 
@@ -23,7 +23,9 @@ def call_log(meter: RecordingMeter, clock: FakeClock) -> Recorded:
 
 @pytest.fixture
 def dispatch(call_log: Recorded, meter: RecordingMeter, clock: FakeClock) -> Dispatch:
-    return Dispatch(catalogue(), call_log, meter, clock, disabled=frozenset({"disabled"}))
+    return Dispatch(
+        catalogue(), call_log, meter, clock, unlimited(meter), disabled=frozenset({"disabled"})
+    )
 
 
 async def call(
@@ -174,7 +176,7 @@ async def test_a_cancelled_call_stays_cancelled_and_is_logged(
         started.set()
         await asyncio.Event().wait()
 
-    dispatch = Dispatch(Catalogue([tool("wait", wait)]), call_log, meter, clock)
+    dispatch = Dispatch(Catalogue([tool("wait", wait)]), call_log, meter, clock, unlimited(meter))
     task = asyncio.create_task(call(dispatch, "wait", {}))
     await started.wait()
     task.cancel()

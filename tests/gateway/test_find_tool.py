@@ -18,7 +18,7 @@ from memsvc.gateway.mcp.server import listed
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from tests.door import Door
-from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
+from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, unlimited
 from tests.gateway.catalogue import CALLER, CANARY, echo, tool
 from tests.gateway.conftest import Recorded
 
@@ -46,7 +46,11 @@ def door(
         for name, told in (descriptions or DESCRIPTIONS).items()
     ]
     dispatch = Dispatch(
-        Catalogue([*tools, *tools_of(ToolSearch(meaning))]), Recorded(meter, clock), meter, clock
+        Catalogue([*tools, *tools_of(ToolSearch(meaning))]),
+        Recorded(meter, clock),
+        meter,
+        clock,
+        unlimited(meter),
     )
     return Door(dispatch, CALLER)
 

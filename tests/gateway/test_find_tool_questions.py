@@ -15,7 +15,7 @@ from memsvc.gateway.find_tool import ToolEmbedder, ToolSearch, words_by_tool
 from memsvc.runtime import all_published
 from memsvc.styles.embedding import Embedding
 from tests.door import Door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.gateway.catalogue import CALLER
 from tests.gateway.conftest import Recorded
 
@@ -32,7 +32,7 @@ async def rights(embedder: ToolEmbedder | None) -> list[bool]:
     meter, clock = RecordingMeter(), FakeClock()
     others = [tool for tool in TOOLS if tool.name != "find_tool"]
     catalogue = Catalogue([*others, *tools_of(ToolSearch(embedder))])
-    door = Door(Dispatch(catalogue, Recorded(meter, clock), meter, clock), CALLER)
+    door = Door(Dispatch(catalogue, Recorded(meter, clock), meter, clock, unlimited(meter)), CALLER)
     found = [
         await door("find_tool", query=question["question"], return_references_only=True)
         for question in QUESTIONS

@@ -14,6 +14,7 @@ from memsvc.gateway.auth import Challenge
 from memsvc.gateway.limits import LimitsOptions, check_json, is_too_deep
 from memsvc.gateway.middleware import GatewayMiddleware
 from memsvc.gateway.rest import Draining
+from tests.fakes import RecordingMeter, unlimited
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
@@ -219,7 +220,7 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_reaches_nobody_an
         authenticator=Any,
         challenge=Challenge(),
         public_paths=frozenset({"/mcp"}),
-        admission=None,
+        admission=unlimited(RecordingMeter()),
         streams=lambda _: False,
     )
     headers = [(b"host", b"localhost")]

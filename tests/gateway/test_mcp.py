@@ -17,6 +17,8 @@ from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.schemas import input_schema, listed_output_schema, output_schema, plain
+from memsvc.package_files import version
+from memsvc.runtime import instructions
 from memsvc.store.calls import CallFilter, list_calls
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key
@@ -46,8 +48,8 @@ async def test_a_server_tells_who_it_is_and_what_it_can_do(gateway: Gateway, wir
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         if wire == "legacy":
             assert client.protocol_version == "2025-11-25"
-            assert (client.server_info.name, client.server_info.version) == ("memsvc", "1.2.3")
-            assert client.instructions == "remember"
+            assert (client.server_info.name, client.server_info.version) == ("memsvc", version())
+            assert client.instructions == instructions()
     assert set(tools) == {"echo", "crash", "refuse", "garble", "write"}
     echo, write = tools["echo"], tools["write"]
     assert (echo.title, echo.description) == ("Echo", "To echo")
@@ -66,7 +68,7 @@ async def test_a_server_tells_who_it_is_and_what_it_can_do(gateway: Gateway, wir
 async def test_the_automatic_client_takes_the_newer_wire(gateway: Gateway, wire: str) -> None:
     async with gateway.client("auto") as client:
         assert client.protocol_version == "2026-07-28"
-        assert (client.server_info.name, client.instructions) == ("memsvc", "remember")
+        assert (client.server_info.name, client.instructions) == ("memsvc", instructions())
         assert wire in WIRES
 
 

@@ -19,7 +19,7 @@ from memsvc.gateway.find_tool import ToolSearch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeTool
 from memsvc.gateway.pipeline_spec import PipeOptions
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.gateway.catalogue import CALLER, CANARY, EchoArguments, EchoResult, catalogue, tool
 from tests.gateway.conftest import Recorded
 
@@ -67,7 +67,9 @@ def piping(meter: RecordingMeter, clock: FakeClock) -> Piping:
         pipe = PipeTool(PipeOptions(**options), limits or LimitsOptions(), clock)
         whole = Catalogue([*catalogue(), *tools, *tools_of(pipe), *tools_of(ToolSearch(None))])
         return Pipe(
-            Dispatch(whole, log, meter, clock, frozenset({"disabled"})), log.records, caller
+            Dispatch(whole, log, meter, clock, unlimited(meter), frozenset({"disabled"})),
+            log.records,
+            caller,
         )
 
     return make

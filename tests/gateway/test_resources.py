@@ -70,7 +70,7 @@ async def test_a_template_is_listed_and_no_resource(board: Gateway, wire: str) -
     )
     assert "?project=NAME" in str(template.description)
     assert capabilities.resources is not None
-    assert capabilities.resources.subscribe in (None, False)
+    assert capabilities.resources.subscribe is True
     assert capabilities.resources.list_changed in (None, False)
     assert capabilities.prompts is not None
 

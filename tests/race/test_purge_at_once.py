@@ -11,10 +11,10 @@ import pytest
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store import tenant_purge
-from memsvc.store.schema import TENANT_TABLES
 from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from migrations.schema import TENANT_TABLES
 from tests.door import Door, Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -8,7 +8,7 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, DatabaseOptions
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, TestServer

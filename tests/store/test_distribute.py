@@ -15,8 +15,8 @@ from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.migrate import migrate
 from memsvc.store.node_plans import CREATE_FUNCTION, FUNCTION_BODY
 from memsvc.store.policies import LOCAL, ROLE_SETTINGS, SHARD_TABLES
-from memsvc.store.schema import TENANT_TABLES
 from memsvc.store.shard_setup import ShardStep, shard_all_tables
+from migrations.schema import TENANT_TABLES
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, TestServer
 

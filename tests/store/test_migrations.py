@@ -19,8 +19,8 @@ from memsvc.store.database import Database
 from memsvc.store.migrate import LOCK_KEY, downgrade, migrate
 from memsvc.store.policies import LARGE_COLUMNS, STORAGE, scram_verifier
 from memsvc.store.revisions import Revisions, fingerprint, has_mark, migrate_in_process
-from memsvc.store.schema import TENANT_TABLES, metadata
 from memsvc.store.server_secrets import get_or_create
+from migrations.schema import TENANT_TABLES, metadata
 from tests.servers import DatabaseUrls, TestServer, current_revision
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from memsvc.store.database import Database
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.plans import Plan, explain_bodies, record_plans

@@ -1,16 +1,17 @@
-"""Requests whose answer is one JSON message, answered by the SDK's kernel in the request's task.
+"""POST with one JSON message as answer, and GET and DELETE of a session.
 
-The SDK's own transport would start a server with two streams for each request of the older wire,
-and parse the body again.
+The SDK's kernel answers a POST in the request's task. The SDK's own transport would start a server
+with two streams for each request of the older wire, and parse the body again.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
 import orjson
+import structlog
 from mcp.server.connection import Connection
 from mcp.server.runner import ServerRunner, serve_one
 from mcp.shared.dispatcher import CallOptions
@@ -30,12 +31,24 @@ from mcp_types import DEFAULT_NEGOTIATED_VERSION, HEADER_MISMATCH, INVALID_REQUE
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
+from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.json_text import JsonObject
-from memsvc.gateway.mcp.request import PostedMessage
+from memsvc.gateway.mcp.answer_streams import AnswerStreams, EventId
+from memsvc.gateway.mcp.notifications import ChangeNotifications
+from memsvc.gateway.mcp.request import PostedMessage, RequestSender
 from memsvc.gateway.mcp.server import LIST, TOOL_LIST, McpServer
+from memsvc.gateway.mcp.sessions import SessionStream, no_session
+from memsvc.gateway.mcp.subscriptions import (
+    COMMENT,
+    WRITE_S_MAX,
+    event_stream,
+    last_event,
+    opening_event,
+    sent_in_time,
+)
 from memsvc.gateway.rest import state_of
 
 _LIFESPAN: Final[JsonObject] = {}
@@ -197,3 +210,77 @@ def _error(
     data = error.model_dump(mode="json", exclude_none=True)
     body = orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": data})
     return Response(body, statuses.get(error.code, HTTPStatus.OK), media_type="application/json")
+
+
+log = structlog.get_logger("memsvc.mcp")
+
+
+@frozen
+class SessionEndpoint:
+    """Answers GET by a stream of a session's events, and DELETE by ending the session."""
+
+    notifications: ChangeNotifications
+    answers: AnswerStreams
+
+    async def handle(
+        self, sender: RequestSender, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request of this sender; RATE_LIMITED, UNAVAILABLE, NOT_FOUND.
+
+        A stream goes on until its time is over. `Last-Event-ID` is what the client saw last, in a
+        stream like this one or in one that answers a request.
+        """
+        session, sessions = sender.session, self.notifications.sessions
+        if session is None:
+            raise no_session()
+        if scope["method"] == "DELETE":
+            await sessions.end(sender.caller, session)
+            await Response(status_code=204)(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        version = request.headers.get("mcp-protocol-version", "")
+        answer_event = EventId.parse(request.headers.get("last-event-id", "").strip())
+        last = last_event(request) if answer_event is None else None
+        with (
+            self.notifications.subscriptions.opened(sender.caller.tenant, own=1) as watch,
+            sender.watch_validity(watch.close),
+            sent_in_time(send, WRITE_S_MAX) as send_in_time,
+        ):
+            if answer_event is not None:
+                opening = str(answer_event)
+                events = self.answers.events_after(answer_event, sender.caller, session, watch)
+            else:
+                resource_of = self.notifications.resource
+                stream = SessionStream(sessions, resource_of, sender, watch, session)
+                pending = await stream.open(last)
+                opening = str(stream.event if last is None else last)
+                events = self._events(stream, pending)
+            parts = _until_error(opening_event(opening, version), events)
+            await event_stream(parts)(scope, receive, send_in_time)
+
+    async def _events(
+        self, stream: SessionStream, pending: list[tuple[int, str]]
+    ) -> AsyncIterator[bytes]:
+        deadline = anyio.current_time() + self.notifications.limits.listen_s_max
+        for entry in pending:
+            yield _message(*entry)
+        async for event in stream.events(deadline):
+            yield COMMENT if event is None else _message(*event)
+
+
+async def _until_error(opening: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield opening
+    try:
+        async for event in events:
+            yield event
+    except MemsvcError as error:  # the client comes back with its last event
+        log.warning("a stream of notifications was ended by an error", code=error.code.value)
+
+
+def _message(number: int, uri: str) -> bytes:
+    message = {
+        "jsonrpc": "2.0",
+        "method": "notifications/resources/updated",
+        "params": {"uri": uri},
+    }
+    return b"id: %d\nevent: message\ndata: %s\n\n" % (number, orjson.dumps(message))

@@ -35,12 +35,11 @@ from memsvc.core.errors import Code, MemsvcError, MissingPermissionError, invali
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Toolset, parse_toolsets
 from memsvc.gateway.auth import TOOLSETS_HEADER, Authenticator, Challenge
-from memsvc.gateway.limits import LimitsOptions, SseOptions
+from memsvc.gateway.limits import SseOptions
 from memsvc.gateway.mcp.answer_streams import AnswerStream, AnswerStreams
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.elicitation import has_forms
-from memsvc.gateway.mcp.exchange import SingleExchange
-from memsvc.gateway.mcp.notifications import WRITE_S_MAX
+from memsvc.gateway.mcp.exchange import SessionEndpoint, SingleExchange
+from memsvc.gateway.mcp.notifications import WRITE_S_MAX, has_forms
 from memsvc.gateway.mcp.request import (
     INITIALIZE,
     SESSION_HEADER,
@@ -53,8 +52,7 @@ from memsvc.gateway.mcp.request import (
     parse_message,
 )
 from memsvc.gateway.mcp.server import TOOL_LIST, McpServer, McpServerConfig
-from memsvc.gateway.mcp.session_endpoint import SessionEndpoint
-from memsvc.gateway.mcp.sessions import McpSessions, can_elicit
+from memsvc.gateway.mcp.sessions import can_elicit
 from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
@@ -97,30 +95,18 @@ class McpEndpoint:
 
     methods = ("GET", "POST", "DELETE")
 
-    def __init__(
-        self,
-        config: McpServerConfig,
-        sessions: McpSessions,
-        authenticator: Authenticator,
-        limits: LimitsOptions,
-    ) -> None:
+    def __init__(self, config: McpServerConfig, authenticator: Authenticator) -> None:
         self._dispatch = config.dispatch
         self._hidden_tools = config.hidden_tools
-        self._authenticator, self._sessions = authenticator, sessions
+        self._authenticator, self._sessions = authenticator, config.sessions
         server = McpServer(config, http_sender(authenticator, SURFACE))
         self._session_endpoint: SessionEndpoint | None = None
-        self._answer_streams = AnswerStreams(sessions, limits)
-        if server.notifications is not None and config.subscriptions is not None:
-            self._session_endpoint = SessionEndpoint(
-                sessions,
-                server.notifications,
-                config.subscriptions,
-                self._answer_streams,
-                limits,
-            )
+        self._answer_streams = AnswerStreams(config.sessions, config.limits)
+        if server.notifications is not None:
+            self._session_endpoint = SessionEndpoint(server.notifications, self._answer_streams)
         self._exchange = SingleExchange(server)
         self._streaming = StreamableHTTPSessionManager(
-            server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
+            server.sdk, stateless=True, max_request_body_size=config.limits.request_bytes_max
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,14 +1,25 @@
-"""Notifications of changes, in streams of `subscriptions/listen` and in sessions."""
+"""Messages to clients: notifications of changes, and questions before a deletion.
 
+Notifications are sent in streams of `subscriptions/listen` and in sessions. In newer protocol
+versions, the client gets a question instead of a result, and calls again with the answer. In older
+ones, the call waits: over HTTP the question is sent in the response, and the answer is another
+request, which any replica may get.
+"""
+
+import hashlib
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import anyio
+import orjson
 import structlog
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     ResourceUpdated,
@@ -16,6 +27,11 @@ from mcp.shared.subscriptions import (
 )
 from mcp_types import (
     INVALID_REQUEST,
+    CallToolRequestParams,
+    ClientCapabilities,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
     EmptyResult,
     ServerNotification,
     SubscribeRequestParams,
@@ -26,10 +42,13 @@ from mcp_types import (
     SubscriptionsListenResult,
     UnsubscribeRequestParams,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
-from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError, invalid, permission_denied
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Scope
+from memsvc.gateway.call_accounting import Elicit
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.request import (
@@ -75,7 +94,7 @@ class ChangeNotifications:
     resources: ResourceHandlers
     subscriptions: Subscriptions
     limits: LimitsOptions
-    stored: McpSessions | None
+    sessions: McpSessions
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
@@ -186,8 +205,10 @@ class ChangeNotifications:
         try:
             resource = await self.resource(sender, params.uri)
             if not isinstance(session, McpSession):
-                stored, session_hash = self._stored_session(sender)
-                await stored.subscribe(sender.caller, session_hash, params.uri, resource.poll)
+                session_hash = _stored_session(sender)
+                await self.sessions.subscribe(
+                    sender.caller, session_hash, params.uri, resource.poll
+                )
                 return EmptyResult()
             if session.watch is None:
                 session.watch = session.stack.enter_context(
@@ -205,8 +226,7 @@ class ChangeNotifications:
         sender, session = self.sender_of(context), context.lifespan_context
         if not isinstance(session, McpSession):
             try:
-                stored, session_hash = self._stored_session(sender)
-                await stored.unsubscribe(sender.caller, session_hash, params.uri)
+                await self.sessions.unsubscribe(sender.caller, _stored_session(sender), params.uri)
             except MemsvcError as error:
                 raise protocol_error(error) from None
             return EmptyResult()
@@ -215,16 +235,17 @@ class ChangeNotifications:
             session.watch.remove(params.uri)
         return EmptyResult()
 
-    def _stored_session(self, sender: RequestSender) -> tuple[McpSessions, bytes]:
-        """Return where a session over HTTP is stored, and its hash; INVALID_ARGUMENT without."""
-        if self.stored is None or sender.session is None:
-            raise invalid(
-                "subscribing to a resource needs an MCP session",
-                recovery="send the Mcp-Session-Id header from initialize with this request, and"
-                " open a GET stream with the same header; alternatively, use"
-                " subscriptions/listen (protocol version 2026-07-28)",
-            )
-        return self.stored, sender.session
+
+def _stored_session(sender: RequestSender) -> bytes:
+    """Return the hash of the sender's session over HTTP; INVALID_ARGUMENT without one."""
+    if sender.session is None:
+        raise invalid(
+            "subscribing to a resource needs an MCP session",
+            recovery="send the Mcp-Session-Id header from initialize with this request, and"
+            " open a GET stream with the same header; alternatively, use"
+            " subscriptions/listen (protocol version 2026-07-28)",
+        )
+    return sender.session
 
 
 async def _notify(session: McpSession, watch: Watch) -> None:
@@ -250,3 +271,165 @@ async def _send(context: Context, notification: ServerNotification, *, in_respon
         return True
     log.warning("a client does not read its notifications; its stream is closed")
     return False
+
+
+CONFIRM: Final = "confirm"
+ELICIT_METHOD: Final = "elicitation/create"
+_ELSEWHERE: Final = (
+    "make the call over REST or the command line, or ask an operator to set"
+    " limits.confirm_s_max to 0"
+)
+_AGREEMENT_FORM: Final = {
+    "type": "object",
+    "properties": {CONFIRM: {"type": "boolean", "title": "Do it", "default": False}},
+    "required": [CONFIRM],
+}
+
+
+class InputRequiredError(MemsvcError):
+    """The client must ask its user, and call again with the answer and this state."""
+
+    def __init__(self, form: ElicitRequestFormParams, state: str) -> None:
+        super().__init__(Code.NOT_ACCEPTED, "the user must agree to this call")
+        self._form = form
+        self._state = state
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of the call, in its wire form."""
+        params = self._form.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {
+            "resultType": "input_required",
+            "inputRequests": {CONFIRM: {"method": ELICIT_METHOD, "params": params}},
+            "requestState": self._state,
+        }
+
+
+@frozen
+class Elicitation:
+    """Asks the users of clients, over any transport that allows it."""
+
+    limits: LimitsOptions
+    sessions: McpSessions
+    subscriptions: Subscriptions
+
+    def elicit_for(
+        self, context: Context, sender: RequestSender, call: CallToolRequestParams
+    ) -> Elicit | None:
+        """Return the function that asks the user of this call's client, or None."""
+        if not self.limits.confirm_s_max:
+            return None
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            takes_forms = has_forms(context.session.client_capabilities)
+            return partial(self._require, sender, call) if takes_forms else None
+        if sender.send_request is None and not (
+            context.session.can_send_request and has_forms(context.session.client_capabilities)
+        ):
+            return None
+        return partial(self._wait, context, sender)
+
+    async def _require(self, sender: RequestSender, call: CallToolRequestParams, text: str) -> None:
+        """Take the answer that came with the call, or require one."""
+        sessions, caller = self.sessions, sender.caller
+        arguments = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS)
+        about = f"{call.name} {hashlib.sha256(arguments).hexdigest()}"
+        answer = (call.input_responses or {}).get(CONFIRM)
+        if answer is None:
+            raise InputRequiredError(_agreement_form(text), await sessions.new_state(caller, about))
+        if not await sessions.is_state(caller, about, call.request_state or ""):
+            raise MemsvcError(
+                Code.NOT_ACCEPTED,
+                "the user's answer belongs to another confirmation prompt, or came too late",
+                recovery="repeat the call without the answer, so that the user is asked again",
+            )
+        _check_agreement(answer)
+
+    async def _wait(self, context: Context, sender: RequestSender, text: str) -> None:
+        """Ask, and wait for the answer, which counts while the key is valid."""
+        _check_agreement(await self.elicit(context, sender, _agreement_form(text)))
+        if not await is_valid(sender):
+            raise permission_denied(
+                "this API key was revoked or changed while the user was asked; nothing was changed"
+            )
+
+    async def elicit(
+        self, context: Context, sender: RequestSender, form: ElicitRequestFormParams
+    ) -> ElicitResult:
+        """Return the user's answer to a form. Raises NOT_ACCEPTED if none comes in time."""
+        request = ElicitRequest(params=form)
+        try:
+            if sender.send_request is not None:
+                return await self._elicit_over_http(sender, request)
+            with anyio.fail_after(self.limits.confirm_s_max):
+                return await context.session.send_request(
+                    request,
+                    ElicitResult,
+                    metadata=ServerMessageMetadata(related_request_id=context.request_id),
+                )
+        except (MCPError, ValidationError, TimeoutError):
+            raise MemsvcError(
+                Code.NOT_ACCEPTED,
+                f"the user did not answer within {self.limits.confirm_s_max:g} s; nothing"
+                " was changed",
+                recovery="repeat the call when the user can answer; if no user can answer,"
+                f" {_ELSEWHERE}",
+            ) from None
+
+    async def _elicit_over_http(
+        self, sender: RequestSender, request: ElicitRequest
+    ) -> ElicitResult:
+        """Ask in the response to a call, and wait for the answer at any replica; TimeoutError."""
+        if sender.send_request is None or sender.session is None:
+            raise TimeoutError
+        question = secrets.token_hex(16)
+        body = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+        send = partial(sender.send_request, {"jsonrpc": "2.0", "id": question, **body})
+        with (
+            self.subscriptions.opened(sender.caller.tenant) as watch,
+            sender.watch_validity(watch.close),
+        ):
+            answer = await self.sessions.ask(
+                sender.caller,
+                sender.session,
+                question,
+                watch,
+                self.limits.confirm_s_max,
+                send=send,
+            )
+        if answer is None:
+            raise TimeoutError
+        return ElicitResult.model_validate(answer)
+
+
+def has_forms(capabilities: ClientCapabilities | None) -> bool:
+    """Return whether a client can show its user forms."""
+    elicitation = None if capabilities is None else capabilities.elicitation
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _agreement_form(text: str) -> ElicitRequestFormParams:
+    return ElicitRequestFormParams(
+        message=f"This cannot be undone:\n{text}", requested_schema=_AGREEMENT_FORM
+    )
+
+
+def _check_agreement(answer: Any) -> None:
+    """Raise NOT_ACCEPTED unless the user has agreed."""
+    if (
+        isinstance(answer, ElicitResult)
+        and answer.action == "accept"
+        and (answer.content or {}).get(CONFIRM) is True
+    ):
+        return
+    if isinstance(answer, ElicitResult) and answer.action == "cancel":
+        raise MemsvcError(
+            Code.NOT_ACCEPTED,
+            "the user closed the confirmation prompt without a choice; nothing was changed",
+            recovery="tell the user what you want to delete, and repeat the call once they"
+            " agree; if the client automatically dismisses confirmation prompts,"
+            f" {_ELSEWHERE}",
+        )
+    raise MemsvcError(
+        Code.NOT_ACCEPTED,
+        "the user did not agree; nothing was changed",
+        recovery="do not repeat the call unless the user asks for it",
+    )

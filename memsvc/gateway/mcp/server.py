@@ -3,7 +3,6 @@
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache, partial
 from hashlib import sha256
 from struct import pack
@@ -46,14 +45,13 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.frozen import frozen, frozen_by_keyword
 from memsvc.core.json_text import JsonObject
 from memsvc.core.package_texts import package_text
-from memsvc.core.resources import Completion, Guide, Prompt
+from memsvc.core.resources import Completion, Guide
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import HOST_TOOLSET, CallOutcome, Tool, Toolset
+from memsvc.core.tools import HOST_TOOLSET, CallOutcome, Published, Tool, Toolset
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import NAME_CHARS_MAX, Catalogue, Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.elicitation import Elicitation, InputRequiredError
-from memsvc.gateway.mcp.notifications import ChangeNotifications
+from memsvc.gateway.mcp.notifications import ChangeNotifications, Elicitation, InputRequiredError
 from memsvc.gateway.mcp.request import (
     Cancellation,
     Context,
@@ -88,22 +86,19 @@ one."""
 class McpServerConfig:
     """What a server offers, over any transport.
 
-    Without `subscriptions` there are no notifications of changes, without `sessions` only those of
-    a connection, and without `administration` no administrative tools. `toolsets` are listed if
-    neither the request nor its key names others."""
+    Without `administration` there are no administrative tools. `toolsets` are listed if neither the
+    request nor its key names others."""
 
     dispatch: Dispatch
     name: str = SERVER_NAME
     instructions: str
     version: str
     limits: LimitsOptions
-    prompts: Sequence[Prompt] = ()
-    guides: Sequence[Guide] = ()
-    completions: Mapping[str, Completion] = field(default_factory=dict)
-    subscriptions: Subscriptions | None = None
-    sessions: McpSessions | None = None
-    administration: bool = False
-    toolsets: frozenset[Toolset] = frozenset({"all"})
+    published: Published
+    subscriptions: Subscriptions
+    sessions: McpSessions
+    administration: bool
+    toolsets: frozenset[Toolset]
 
     @property
     def hidden_tools(self) -> frozenset[str]:
@@ -146,9 +141,10 @@ class McpServer:
         self._host_instructions = package_text(__package__, "host_instructions.md")
         self._elicitation = Elicitation(config.limits, config.sessions, config.subscriptions)
         resources = ResourceHandlers(config.dispatch, sender_of)
-        prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
+        published = config.published
+        prompts = PromptHandlers(config.dispatch, sender_of, published.prompts, published.guides)
         notifications: ChangeNotifications | None = None
-        if resources.tool_resources and config.subscriptions is not None:
+        if resources.tool_resources:
             notifications = ChangeNotifications(
                 config.dispatch,
                 sender_of,
@@ -173,9 +169,9 @@ class McpServer:
         )
         self.sdk.has_subscriptions = notifications is not None
         self._add_handlers(resources, prompts, notifications)
-        if config.completions and (resources.tool_resources or prompts.prompts):
+        if published.completions and (resources.tool_resources or prompts.prompts):
             completion = CompletionHandler(
-                config.dispatch, sender_of, resources, prompts, config.completions
+                config.dispatch, sender_of, resources, prompts, published.completions
             )
             self.sdk.add_request_handler(
                 "completion/complete", CompleteRequestParams, completion.complete

@@ -50,7 +50,7 @@ class McpSessions:
 
     database: Database
     clock: Clock
-    changes: Changes | None
+    changes: Changes
     limits: LimitsOptions
     _secret: bytes | None = None
     _open: OrderedDict[bytes, Callable[[], None]] = field(default_factory=OrderedDict)
@@ -261,8 +261,6 @@ class McpSessions:
             self._drop_open(next(iter(self._open)))
 
     def _watch(self, caller: Caller, uri: str, callback: Callable[[], None]) -> Callable[[], None]:
-        if self.changes is None:
-            return lambda: None
         return self.changes.watch(change_key(Scope(caller.tenant, ALL_PROJECTS), uri), callback)
 
     def _drop_open(self, session: bytes) -> None:

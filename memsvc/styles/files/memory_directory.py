@@ -30,8 +30,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import PATH_BYTES_MAX, check_path, decode_segment, encode_segment
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.styles.files.file_models import INTEGER_MAX, Precondition
-from memsvc.styles.files.file_store import FileStat, FileStore
+from memsvc.styles.files.file_store import INTEGER_MAX, FileStat, FileStore, Precondition
 from memsvc.styles.files.file_writer import FileWriter, Mode
 
 LINES_MAX: Final = 999_999

@@ -32,21 +32,26 @@ from memsvc.store import projects, tree, versions
 from memsvc.store.database import Database
 from memsvc.store.files import File
 from memsvc.store.versions import FileState
-from memsvc.styles.files.file_maintenance import FileMaintenance
-from memsvc.styles.files.file_models import (
+from memsvc.styles.files.file_store import (
     LIST_FILES,
     NO_FILE,
     Encoding,
     FilePath,
+    FileStore,
     FileWrite,
     Precondition,
     check_version,
     file_tool,
     is_text,
 )
-from memsvc.styles.files.file_store import FileStore
 from memsvc.styles.files.file_summaries import FileSummaries
-from memsvc.styles.files.file_writer import DEFAULT_POLICY, MODES, FileWriter, reject_kept_path
+from memsvc.styles.files.file_writer import (
+    DEFAULT_POLICY,
+    MODES,
+    FileMaintenance,
+    FileWriter,
+    reject_kept_path,
+)
 from memsvc.styles.files.indexing import (
     FileIndex,
     FileSearch,

@@ -23,7 +23,7 @@ from memsvc.store import edges, jobs, knowledge_blocks, vectors
 from memsvc.store.edges import Conflict, Edge
 from memsvc.store.knowledge_blocks import INDEX_ID, ActiveBlockValues, KnowledgeBlock
 from memsvc.store.search import QueryEmbedding
-from memsvc.styles.knowledge.block_edges import SIMILARITY, edge_score
+from memsvc.styles.knowledge.block_edges import PRIOR_CONFIDENCE, SIMILARITY, edge_score, prior
 from memsvc.styles.knowledge.block_index import (
     CONSOLIDATION_JOB,
     SELF,
@@ -34,7 +34,6 @@ from memsvc.styles.knowledge.block_index import (
     similarity,
     tier_of,
 )
-from memsvc.styles.knowledge.block_outcomes import PRIOR_CONFIDENCE, prior
 from memsvc.styles.knowledge.curate import CurateService
 from memsvc.styles.knowledge.judge import JudgeService, Verdict
 from memsvc.styles.knowledge.knowledge_models import DreamHealth, DreamResult, knowledge_tool

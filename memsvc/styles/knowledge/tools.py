@@ -7,9 +7,8 @@ from memsvc.core.resources import Guide
 from memsvc.core.tool_methods import tools_of
 from memsvc.core.tools import Job, Published
 from memsvc.store.knowledge_blocks import INDEX_NAME
-from memsvc.styles.knowledge.block_edges import EdgeEditor
+from memsvc.styles.knowledge.block_edges import EdgeEditor, OutcomeService
 from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, BlockIndex, BlockStore
-from memsvc.styles.knowledge.block_outcomes import OutcomeService
 from memsvc.styles.knowledge.block_recall import RecallService
 from memsvc.styles.knowledge.curate import BlockDetailsReader, CurateService, StatusReader
 from memsvc.styles.knowledge.dream import DreamService

@@ -31,7 +31,7 @@ from memsvc.store.locks import index_lock
 from memsvc.store.memories import Memory
 from memsvc.store.search import QueryEmbedding
 from memsvc.styles.embedding import embed_query
-from memsvc.styles.memories import memory_changes, project_settings
+from memsvc.styles.memories import memory_changes, user_memories
 from memsvc.styles.memories.memory_changes import (
     CurrentMemories,
     InvalidAnswerError,
@@ -61,8 +61,7 @@ from memsvc.styles.memories.memory_writer import (
     new_id,
 )
 from memsvc.styles.memories.options import MemoriesOptions
-from memsvc.styles.memories.project_settings import ProjectSettings
-from memsvc.styles.memories.user_memories import MemorySearch
+from memsvc.styles.memories.user_memories import MemorySearch, ProjectSettings
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
 log = structlog.get_logger("memsvc.memories")
@@ -243,7 +242,7 @@ class MemoryExtraction:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             async with self.database.begin_read(scope) as tx:
                 candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
-            text = project_settings.update(candidates.values(), new_facts)
+            text = user_memories.update(candidates.values(), new_facts)
             proposals = await self._complete(scope, text, proposals_in, NOT_UPDATED, deadline)
             outcome = await self._apply(
                 scope,
@@ -272,8 +271,8 @@ class MemoryExtraction:
         if not lines:
             return []
         async with self.database.begin_read(scope) as tx:
-            prompt = (await memories.read_settings(tx)).prompt or project_settings.EXTRACTION
-        text = project_settings.extraction(prompt, "\n".join(lines))
+            prompt = (await memories.read_settings(tx)).prompt or user_memories.EXTRACTION
+        text = user_memories.extraction(prompt, "\n".join(lines))
         extracted = await self._complete(scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in extracted if memory_changes.is_valid_memory(one)][
             : self.options.facts_max
@@ -367,7 +366,7 @@ class MemoryExtraction:
             with timed_call(self.meter, METRIC_LABEL):
                 with anyio.fail_after(deadline - anyio.current_time()):
                     answer = await self.llm.complete(
-                        project_settings.INSTRUCTIONS,
+                        user_memories.INSTRUCTIONS,
                         text,
                         output_tokens_max=self.options.max_output_tokens,
                     )

@@ -5,8 +5,7 @@ from memsvc.core.tools import Published
 from memsvc.styles.memories.memory_extraction import MemoryExtraction
 from memsvc.styles.memories.memory_writer import MemoryEvents, MemoryWriter, index_for
 from memsvc.styles.memories.options import MemoriesOptions
-from memsvc.styles.memories.project_settings import ProjectSettings
-from memsvc.styles.memories.user_memories import MemorySearch, UserMemories
+from memsvc.styles.memories.user_memories import MemorySearch, ProjectSettings, UserMemories
 from memsvc.styles.passage_search import EntrySearch
 from memsvc.styles.services import StyleServices
 

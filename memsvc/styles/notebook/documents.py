@@ -26,9 +26,9 @@ from memsvc.core.tools import Version, removes_nothing
 from memsvc.store import document_tree, files
 from memsvc.store.database import Tx
 from memsvc.store.files import File
-from memsvc.styles.notebook.document_tree import build_tree
-from memsvc.styles.notebook.links import (
+from memsvc.styles.notebook.document_tree import (
     ROOT,
+    build_tree,
     document_id,
     links,
     too_long_links,

@@ -17,7 +17,7 @@ from memsvc.core.tool_methods import result
 from memsvc.core.tools import Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Tx
-from memsvc.styles.notebook.links import ROOT, document_at, links, path_of, with_new_ids
+from memsvc.styles.notebook.document_tree import ROOT, document_at, links, path_of, with_new_ids
 from memsvc.styles.notebook.notebook_writer import (
     INDEX_NAME,
     RENAMED,

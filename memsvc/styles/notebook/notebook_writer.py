@@ -30,19 +30,17 @@ from memsvc.store.files import File
 from memsvc.store.locks import document_tree_lock
 from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.notebook.document_tree import (
+    DIRECTORY,
+    ROOT,
     NotebookTree,
     TreeChange,
     TreeUpdate,
     build_tree,
-    tree_of,
-)
-from memsvc.styles.notebook.links import (
-    DIRECTORY,
-    ROOT,
     document_at,
     document_id,
     links,
     path_of,
+    tree_of,
     with_new_ids,
 )
 from memsvc.styles.notebook.options import NotebookOptions

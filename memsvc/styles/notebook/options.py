@@ -3,7 +3,7 @@
 from pydantic import Field, field_validator
 
 from memsvc.core.options import Options
-from memsvc.styles.notebook.links import ROOT, links
+from memsvc.styles.notebook.document_tree import ROOT, links
 
 
 class NotebookOptions(Options):

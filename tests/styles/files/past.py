@@ -10,14 +10,13 @@ from memsvc.core.tool_methods import tools_of
 from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
-from memsvc.styles.files.file_maintenance import FileMaintenance
 from memsvc.styles.files.file_store import FileStore
-from memsvc.styles.files.file_writer import FileWriter
+from memsvc.styles.files.file_writer import FileMaintenance, FileWriter
 from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.tools import FileHistory, Projects, file_resource
 from tests.door import Door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.styles.files.conftest import FileDoor
 
 
@@ -85,7 +84,11 @@ def open_past(
         *tools_of(Projects(database)),
     ]
     dispatch = Dispatch(
-        Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock
+        Catalogue(tools),
+        call_log(database, meter, clock, AuditOptions()),
+        meter,
+        clock,
+        unlimited(meter),
     )
     files = FileDoor(Door(dispatch, Caller(scope.tenant, "test")), scope.project)
     return Past(files, scope, FileMaintenance(database, clock, options), history, writing)

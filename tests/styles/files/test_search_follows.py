@@ -14,7 +14,7 @@ import pytest
 from memsvc.core.analysis import terms
 from memsvc.core.chunks import chunks
 from memsvc.store.index import LENGTH_MAX
-from memsvc.styles.files.file_models import is_text
+from memsvc.styles.files.file_store import is_text
 from memsvc.styles.files.options import SearchOptions
 from tests.door import Refused
 from tests.styles.files.conftest import FileDoor

@@ -49,7 +49,7 @@ from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.services import StyleServices
 from tests.door import Door
 from tests.endpoints import Fault, provider
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.styles.files.conftest import FileDoor
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,11 @@ def opened(
         options = FilesOptions(summaries=summaries)
         made = file_tools.published(replace(style_services, llm=llm), options, [])
         dispatch = Dispatch(
-            Catalogue(made.tools), call_log(database, meter, clock, AuditOptions()), meter, clock
+            Catalogue(made.tools),
+            call_log(database, meter, clock, AuditOptions()),
+            meter,
+            clock,
+            unlimited(meter),
         )
         return FileDoor(Door(dispatch, Caller(scope.tenant, "test"), database, made.jobs))
 

@@ -17,12 +17,12 @@ from memsvc.gateway.call_accounting import AuditOptions, call_log
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store import file_gc
 from memsvc.store.database import Database, Tx
-from memsvc.styles.files import file_maintenance
+from memsvc.styles.files import file_writer
 from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.styles.files.past import Past, open_past, orphans
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +39,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_gc, "BLOCK_BYTES", 40)
     monkeypatch.setattr(file_gc, "MERGE_BYTES", 100)
     monkeypatch.setattr(file_gc, "MERGE_BLOCKS", 5)
-    monkeypatch.setattr(file_maintenance, "BLOCKS_A_STEP", 2)
-    monkeypatch.setattr(file_maintenance, "FILES_A_STEP", 2)
+    monkeypatch.setattr(file_writer, "BLOCKS_A_STEP", 2)
+    monkeypatch.setattr(file_writer, "FILES_A_STEP", 2)
 
 
 async def test_the_job_looks_after_every_project_four_times_a_day(past: Past) -> None:
@@ -451,7 +451,13 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
 ) -> None:
     tools = turn_tools.published(style_services, TurnOptions(), policy=PolicyOptions()).tools
     door = Door(
-        Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock),
+        Dispatch(
+            Catalogue(tools),
+            call_log(database, meter, clock, AuditOptions()),
+            meter,
+            clock,
+            unlimited(meter),
+        ),
         Caller(scope.tenant, "test"),
     )
 

@@ -7,9 +7,15 @@ import pytest
 
 from memsvc.core.decay import DECAY_PER_H, DecayTier, edge_decay_per_h, hours_to, remaining
 from memsvc.core.errors import MemsvcError
-from memsvc.styles.knowledge.block_edges import bridge_degree, edge_score
+from memsvc.styles.knowledge.block_edges import (
+    BetaConfidence,
+    bridge_degree,
+    check,
+    decay_after,
+    edge_score,
+    prior,
+)
 from memsvc.styles.knowledge.block_index import add_token_usage, is_open, tier_of, usage_at
-from memsvc.styles.knowledge.block_outcomes import BetaConfidence, check, decay_after, prior
 from memsvc.styles.knowledge.block_recall import rerank
 from memsvc.styles.knowledge.curate import health
 from memsvc.styles.knowledge.scoring import (

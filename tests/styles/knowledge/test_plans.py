@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.store.schema import TENANT_TABLES
+from migrations.schema import TENANT_TABLES
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.plans import explain_bodies, record_plans

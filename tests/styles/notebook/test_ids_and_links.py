@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.scope import Scope
-from memsvc.styles.notebook.links import (
+from memsvc.styles.notebook.document_tree import (
     document_at,
     document_id,
     initial,

@@ -7,8 +7,8 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
+from memsvc.styles.notebook.document_tree import without_links
 from memsvc.styles.notebook.documents import joined, names, split_text
-from memsvc.styles.notebook.links import without_links
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from tests.fakes import FakeClock
 from tests.styles.notebook.conftest import NotebookDoor

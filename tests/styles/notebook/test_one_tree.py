@@ -16,7 +16,7 @@ from memsvc.cli.maintenance_commands import _Maintenance
 from memsvc.core.scope import Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
-from memsvc.styles.notebook.links import links
+from memsvc.styles.notebook.document_tree import links
 from memsvc.styles.notebook.notebook_reader import block_style
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from tests.fakes import FakeClock

@@ -15,9 +15,9 @@ import tiktoken
 from memsvc.adapters import tokens
 from memsvc.core.items import Item
 from memsvc.core.ranking import Candidate, Kind
-from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
 from memsvc.styles.turns.turn_items import TurnItem
+from migrations.schema import metadata
 from tests.door import Door
 
 _RANKS = decompress(files("memsvc.adapters").joinpath(tokens.ENCODING_FILE).read_bytes()).split()

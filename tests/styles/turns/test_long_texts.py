@@ -9,9 +9,9 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.items import Item
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.schema import TENANT_TABLES
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from migrations.schema import TENANT_TABLES
 from tests.administration.archived import exported, restored
 from tests.door import Door
 from tests.fakes import FakeClock

@@ -20,7 +20,7 @@ from memsvc.styles.services import StyleServices
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
-from tests.fakes import FakeClock, RecordingMeter
+from tests.fakes import FakeClock, RecordingMeter, unlimited
 from tests.styles.owned import Owned
 from tests.styles.turns.hostile_texts import CLOSING, PLANTED
 from tests.styles.turns.talk import CLOSE, OPEN, ask, counted, memory, say, texts
@@ -46,7 +46,11 @@ def quoting(
             style_services, TurnOptions(**options), passages=passages, policy=PolicyOptions()
         )
         dispatch = Dispatch(
-            Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock
+            Catalogue(parts.tools),
+            call_log(database, meter, clock, AuditOptions()),
+            meter,
+            clock,
+            unlimited(meter),
         )
         return Door(dispatch, Caller(scope.tenant, "test"), database, parts.jobs)
 

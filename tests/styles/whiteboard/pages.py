@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from memsvc.store.schema import metadata
+from migrations.schema import metadata
 from tests.door import Door
 
 WHO = {"user_id": "alice", "conversation_id": "123"}

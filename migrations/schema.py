@@ -1,6 +1,6 @@
-"""Tables that alembic migrates to; each key of a tenant's table leads with the tenant.
+"""Tables as the newest revision leaves them: tests compare them with what the revisions make.
 
-Those of turn memory are in `schema_turns`.
+Each key of a tenant's table leads with the tenant. Tables of turn memory are in `schema_turns`.
 """
 
 from sqlalchemy import (
@@ -20,8 +20,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import BIT, DOUBLE_PRECISION, JSONB, REAL
 
-from memsvc.store import schema_turns
-from memsvc.store.schema_turns import (
+from memsvc.store.tables import TABLES
+from migrations import schema_turns
+from migrations.schema_turns import (
     Name,
     Timestamp,
     Uuid,
@@ -32,7 +33,6 @@ from memsvc.store.schema_turns import (
     text_column,
     with_default,
 )
-from memsvc.store.tables import TABLES
 
 __all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 
