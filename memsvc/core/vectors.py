@@ -8,12 +8,15 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from math import pi, sqrt
+from math import isfinite, pi, sqrt
 from typing import Any, Final, NamedTuple
 
 LARGEST = 127
 SIGN_COSINE: Final = sqrt(2 / pi)
 """Expected cosine of a vector to its signs, taken as 1 and -1."""
+NEIGHBOUR_WEIGHT: Final = 0.6
+SENTENCE_WEIGHT: Final = 0.4
+"""Share of the message alone, or of its nearest sentence, in the cosine by which it is ordered."""
 
 
 class MeantText(NamedTuple):
@@ -60,19 +63,6 @@ def unpack(packed: bytes, length: int) -> list[float]:
     return numbers
 
 
-def parts(packed: bytes, sizes: Sequence[int], length: int) -> tuple[bytes, bytes, list[int]]:
-    """Split stored vectors into whole vectors, signs of sentences, and the sentences' counts.
-
-    `packed` are stored vectors one after the other, `sizes` the bytes of each."""
-    np = numpy()
-    numbers = np.frombuffer(packed, dtype=np.uint8)
-    ends = np.cumsum(sizes)
-    is_whole = np.zeros(len(numbers), bool)
-    is_whole[(ends - sizes)[:, None] + np.arange(length)] = True
-    counts = [(size - length) // -(-length // 8) for size in sizes]
-    return numbers[is_whole].tobytes(), numbers[~is_whole].tobytes(), counts
-
-
 def signs_of(vector: Sequence[float]) -> bytes:
     """Return a bit for each number of a vector, 1 where it is positive, filled up with zeros."""
     np = numpy()
@@ -86,21 +76,6 @@ def units(packed: bytes, length: int) -> Any:
     return _scaled(np.frombuffer(packed, dtype=np.int8).reshape(-1, length).astype(np.float32))
 
 
-def with_neighbours(vectors: Any, neighbours: Sequence[tuple[int, int, int]], weight: float) -> Any:
-    """Return the rows, some as the mean of themselves and, by `weight`, of two others.
-
-    `neighbours` are a row and its two others each, -1 for one that is not there. The rows stay at
-    length 1."""
-    np = numpy()
-    if not neighbours:
-        return vectors
-    padded = np.vstack([vectors, np.zeros((1, vectors.shape[1]), np.float32)])
-    rows, before, after = np.array(neighbours).T
-    sums = vectors.copy()
-    sums[rows] += weight * (padded[before] + padded[after])
-    return _scaled(sums)
-
-
 def cosines(vector: Sequence[float], vectors: Any) -> list[float]:
     """Return the cosine of a vector to each row of vectors of length 1.
 
@@ -109,31 +84,58 @@ def cosines(vector: Sequence[float], vectors: Any) -> list[float]:
     return found
 
 
-def best_cosines(
-    vector: Sequence[float], vectors: Any, sentences: bytes, counts: Sequence[int]
-) -> list[float]:
-    """Return the greater cosine of a vector to each row or to the row's nearest sentence.
+def stored_cosines(
+    vector: Sequence[float],
+    ordering: Sequence[float],
+    packed: bytes,
+    sizes: Sequence[int],
+    neighbours: Sequence[tuple[int, int, int]],
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the cosines of stored vectors to a vector, and those by which they are ordered.
 
-    `sentences` are the signs of all sentences, `counts` says how many each row has."""
+    `packed` are the stored vectors one after the other, `sizes` the bytes of each. `neighbours` are
+    some and their two neighbours each, -1 for one that is not there: the mean of the three counts.
+    In what orders them the cosine of a text alone, or of its nearest sentence, has a share. None
+    stands for one that has no direction, being all zeros, and behind the others."""
     np = numpy()
-    unit = _unit(vector)
-    best = vectors @ unit
-    if sentences:
-        signs = np.unpackbits(
-            np.frombuffer(sentences, np.uint8).reshape(sum(counts), -1), axis=1, count=len(unit)
-        )
-        found = (2 * (signs @ unit) - unit.sum()) / (SIGN_COSINE * sqrt(len(unit)))
-        np.maximum.at(best, np.repeat(np.arange(len(best)), counts), found)
-    result: list[float] = best.tolist()
-    return result
+    length, size_bytes, ends = len(vector), np.array(sizes), np.cumsum(sizes)
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(packed, np.int8), length)
+    vectors = _scaled(windows[np.append(ends - size_bytes, 0)].astype(np.float32))
+    vectors[-1] = 0
+    asked = np.stack([_unit(vector), _unit(ordering)], axis=1)
+    found = vectors @ asked
+    best, unit = found[:, 1].copy(), asked[:, 1]
+    if signs := b"".join(
+        packed[end - size + length : end] for end, size in zip(ends.tolist(), sizes, strict=True)
+    ):
+        bits = np.unpackbits(np.frombuffer(signs, np.uint8)).reshape(-1, -(-length // 8) * 8)
+        nearest = (2 * (bits[:, :length] @ unit) - unit.sum()) / (SIGN_COSINE * sqrt(length))
+        counts = (size_bytes - length) // (bits.shape[1] // 8)
+        np.maximum.at(best, np.repeat(np.arange(len(sizes)), counts), nearest)
+    if beside := [one for one in neighbours if max(one[1:]) >= 0]:
+        own, before, after = np.array(beside).T
+        sums = vectors[before]
+        sums += vectors[after]
+        sums *= NEIGHBOUR_WEIGHT
+        sums += vectors[own]
+        found[own] = sums @ asked / np.linalg.norm(sums, axis=1, keepdims=True)
+    found = found.astype(float)
+    found[:, 1] += SENTENCE_WEIGHT * (best - found[:, 1])
+    found[-1] = np.nan
+    cosine, specific = (
+        [value if isfinite(value) else None for value in column] for column in found.T.tolist()
+    )
+    return cosine, specific
 
 
 def _unit(vector: Sequence[float]) -> Any:
     np = numpy()
-    return _scaled(np.asarray(vector, dtype=np.float32)[None])[0]
+    return _scaled(np.array([vector], dtype=np.float32))[0]
 
 
 def _scaled(vectors: Any) -> Any:
+    """Scale the rows to length 1 and return them; in place, as new memory takes longer."""
     np = numpy()
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return vectors / np.where(norms > 0, norms, np.nan)[:, None]
+    vectors /= np.where(norms > 0, norms, np.nan)[:, None]
+    return vectors

@@ -5,14 +5,13 @@ from dataclasses import field
 from datetime import datetime
 from functools import cache
 from itertools import repeat
-from math import isfinite
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from memsvc.core.analysis import CHANGE_MARK
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH, Candidate
-from memsvc.core.vectors import best_cosines, cosines, parts, units, with_neighbours
+from memsvc.core.vectors import stored_cosines
 from memsvc.store import facts
 from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import CANDIDATES, CANDIDATES_MIN, model_number, signs_of_vector
@@ -127,9 +126,6 @@ class QueryEmbedding:
 NO_FILTER: Final = SearchFilter()
 WINDOW_LENGTH: Final = 2 * SHORT_LENGTH
 """Terms up to which the vector of a message is taken together with those of its neighbours."""
-NEIGHBOUR_WEIGHT: Final = 0.6
-SENTENCE_WEIGHT: Final = 0.4
-"""Share of the message alone, or of its nearest sentence, in the cosine by which it is ordered."""
 
 
 async def search(
@@ -254,28 +250,19 @@ def _similarity(
     with the nearest sentence as well, as a message may say several things."""
     at = {number: place for place, number in enumerate(row["alike"])}
     places = [at.get(number, -1) for number in row["search_entries"]]
-    length = len(embedding.vector)
-    packed, sentences, counts = parts(row["vectors"], row["sizes"], length)
-    alone = vectors = units(packed, length)
+    neighbours: list[tuple[int, int, int]] = []
     if windows:
         entries = [*zip(row["books"], row["entries"], strict=True)]
-        by_entry = dict(zip(entries, places, strict=True))
+        place_of = dict(zip(entries, places, strict=True)).get
         neighbours = [
-            (place, by_entry.get((book, entry - 1), -1), by_entry.get((book, entry + 1), -1))
+            (place, place_of((book, entry - 1), -1), place_of((book, entry + 1), -1))
             for (book, entry), place, length in zip(entries, places, row["length"], strict=True)
             if place >= 0 and length <= WINDOW_LENGTH
         ]
-        vectors = with_neighbours(vectors, neighbours, NEIGHBOUR_WEIGHT)
-    best = best_cosines(embedding.ordering, alone, sentences, counts)
-    specific = [
-        (1 - SENTENCE_WEIGHT) * value + SENTENCE_WEIGHT * nearest
-        for value, nearest in zip(cosines(embedding.ordering, vectors), best, strict=True)
-    ]
-    cosine, specific_cosine = (
-        [*(value if isfinite(value) else None for value in values), None]
-        for values in (cosines(embedding.vector, vectors), specific)
+    cosine, specific = stored_cosines(
+        embedding.vector, embedding.ordering, row["vectors"], row["sizes"], neighbours
     )
-    return [cosine[place] for place in places], [specific_cosine[place] for place in places]
+    return [cosine[place] for place in places], [specific[place] for place in places]
 
 
 _NO_SCORES: Final[dict[str, float]] = {}

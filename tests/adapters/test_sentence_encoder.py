@@ -68,6 +68,23 @@ async def test_one_text_has_one_vector_alone_and_beside_others(encoder: Sentence
         assert one == pytest.approx(other, abs=1e-4)
 
 
+@pytest.mark.parametrize("kept", [3, 1_024])
+async def test_vectors_are_those_of_the_package(
+    encoder: SentenceEncoder, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while two threads keep and drop pieces of words."""
+    monkeypatch.setattr(sentence_encoder, "PIECES_KEPT", kept)
+    texts = ["-", "Tea at four.", "Ça va, Köln? 🍕", "私は東京に住んでいます", "tea " * 150]
+    texts.append("Ça va, Köln? 🍕 Tea at four.")
+    batches = [texts[:3], texts[2:], texts, texts[::-1]]
+    expected = import_module(sentence_encoder.PACKAGE).USE(threads=1).encode(texts)
+    for batch, made in zip(
+        batches, await asyncio.gather(*map(encoder.embed, batches)), strict=True
+    ):
+        for text, vector in zip(batch, made, strict=True):
+            assert vector == pytest.approx(expected[texts.index(text)].tolist(), abs=1e-6)
+
+
 @pytest.mark.parametrize("text", ["word " * 10_000, "x" * 100_000, "漢" * 100_000])
 async def test_of_a_long_text_only_the_start_is_encoded(
     encoder: SentenceEncoder, text: str, monkeypatch: pytest.MonkeyPatch
