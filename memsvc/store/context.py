@@ -3,12 +3,10 @@
 Its latest items, and the event that summarises those before them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Final, NamedTuple
-
-import orjson
 
 from memsvc.core.frozen import frozen
 from memsvc.store.database import Tx
@@ -109,25 +107,6 @@ async def read(
     )
     summary = rows[0]["line"] if rows and rows[0]["entry"] < 0 else None
     return Context(summary, [StoredItem(*row.values()) for row in rows if row["entry"] >= 0])
-
-
-async def users(tx: Tx, index_id: int, entries: Sequence[int]) -> dict[int, str]:
-    """Return the users of these items of a session's index, "" where an event names none."""
-    rows = await tx.fetch_prepared(
-        """
-        SELECT e.entry, block.line FROM entries AS e CROSS JOIN LATERAL (
-            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
-                AND b.start <= e.start
-            ORDER BY b.start DESC LIMIT 1) AS block
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = ANY($4::int4[])
-            AND e.length >= 0 AND e.size_bytes <= $5
-        """,
-        index_id,
-        entries,
-        LINES_BYTES_MAX,
-    )
-    return {row["entry"]: orjson.loads(row["line"]).get("user_id") or "" for row in rows}
 
 
 async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:

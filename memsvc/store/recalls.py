@@ -11,6 +11,8 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+import orjson
+
 from memsvc.core.facts import PROFILE_FACT_IDS, Fact, FactState
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Candidate, EntryPlace
@@ -140,11 +142,13 @@ def _read_items(row: Row, items: Sequence[Candidate]) -> dict[EntryPlace, Candid
     """Read the items that exist from a row that holds them as arrays; return them by place."""
     found: dict[EntryPlace, Candidate] = {}
     by_place = {item.place: item for item in items}
-    for *place, ref, text, role, speaker, said_at, digest, tokens, offset in zip(
+    for *place, ref, text, role, speaker, said_at, digest, tokens, offset, event in zip(
         *(row[name] or () for name in _ITEM_COLUMNS), strict=True
     ):
         item = found[EntryPlace(*place)] = by_place[EntryPlace(*place)]
         item.ref, item.text, item.role, item.speaker = ref, text, role, speaker
+        if event:
+            item.speaker = orjson.loads(event).get("user_id") or ""
         item.message_at, item.digest = with_offset(said_at, offset), digest
         item.item_tokens = tokens
     return found
@@ -165,9 +169,11 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     }
 
 
+EVENT_BYTES_MAX: Final = 100_000
+"""Of a longer message of a session of several users the user is not read."""
 _ITEM_COLUMNS: Final = (
     *("book", "entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"),
-    "utc_offset",
+    *("utc_offset", "event"),
 )
 # Parameters are typed here for the variants that do not use them all.
 _READ: Final = f"""
@@ -183,8 +189,17 @@ _READ: Final = f"""
             SELECT * FROM unnest($9::int8[], $10::int4[])
         ) AS place (book, entry) CROSS JOIN LATERAL (
             SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens,
-                utc_offset
-            FROM entries
+                utc_offset,
+                CASE WHEN role = 'user' AND speaker = '' AND size_bytes <= {EVENT_BYTES_MAX}
+                    AND (SELECT is_shared FROM audience)
+                THEN (SELECT substring(b.content FROM (e.start - b.start + 1)::int4
+                        FOR e.size_bytes)
+                    FROM blocks AS b
+                    WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                        AND b.start <= e.start
+                    ORDER BY b.start DESC LIMIT 1)
+                END AS event
+            FROM entries AS e
             WHERE tenant = $1 AND project = $2 AND book = place.book
                 AND entry = place.entry AND length >= 0 OFFSET 0) AS one
     )

@@ -33,7 +33,7 @@ from memsvc.styles.turns.recall.recall_request import USER_SOURCE, RecallRequest
 from memsvc.styles.turns.recall.recalled import (
     IN_CONTEXT,
     RankedRecall,
-    name_users,
+    name_owners,
     show_insight,
     show_passage,
 )
@@ -116,7 +116,7 @@ class TurnRecall:
     """Reader of memory relevant to a question: of a session, its user and other sessions.
 
     On request also from `passages`: of files, boards and documents, by source. Beside those it
-    takes at most three statements, and one more in a session of several users."""
+    takes at most three statements."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class TurnRecall:
         result += _tell_changes(result, ranked, read, selection)
         result = told_once(result, read.facts, self._options.recall_tok_max)
         if read.audience.is_shared:
-            await name_users(tx, turn_index.turns(request.session).number, result, read)
+            name_owners(result, read.facts)
         confidence = {
             name: value.value if isinstance(value, QuestionKind) else round(value, 3)
             for name, value in ranked.confidence._asdict().items()

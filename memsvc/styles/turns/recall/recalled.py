@@ -1,6 +1,6 @@
 """Candidates as a prompt shows them, and the explanation of what it shows and why."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
@@ -9,10 +9,7 @@ from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Candidate, Kind
 from memsvc.core.timestamp import short_time
-from memsvc.store import context
-from memsvc.store.database import Tx
 from memsvc.store.insights import Insight
-from memsvc.store.recalls import RecallContent
 from memsvc.styles.turns import budget
 from memsvc.styles.turns.file_layout import exact_timestamp
 from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, quote_text
@@ -161,16 +158,9 @@ def _doubt_fields(fact: Fact) -> dict[str, Any]:
     return {"questioned": said | {"time": f"{doubt.said_at:%Y-%m-%d}"}}
 
 
-async def name_users(
-    tx: Tx, index_id: int, chunks: Sequence[Candidate], read: RecallContent
-) -> None:
-    """Let messages of a session of several users, and facts, say whose they are.
-
-    A message for which the client gave a speaker keeps that name."""
-    said = {one.entry: one for one in chunks if one.index_id == index_id and one.role == "user"}
-    for entry, user in (await context.users(tx, index_id, [*said])).items():
-        said[entry].speaker = said[entry].speaker or user
-    users = {one.statement.record_id: one.statement.evidence.user for one in read.facts}
+def name_owners(chunks: Iterable[Candidate], facts: Iterable[Fact]) -> None:
+    """Let the facts among these chunks say which user they are of."""
+    users = {one.statement.record_id: one.statement.evidence.user for one in facts}
     for chunk in chunks:
         if owner := users.get(chunk.id):
             chunk.fields = chunk.fields | {"user": owner}
