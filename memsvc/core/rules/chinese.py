@@ -3,7 +3,7 @@
 from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, entries, retraction
+from memsvc.core.rules.rule import Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -106,13 +106,13 @@ CHINESE = Language(
     empty_value=r"(?:这个?|那个?|什么|你|他|她|它|谁|哪|怎么|一切|不是?)",
     after=r"[”」\"]?[,，]?(?:他|她|他们|有人)(?:说|问)|吗|是谁|什么的",
     joins=r"[、，,]|和|与|还有|以及|跟",
-    keys=entries("""
-        妻子: wife, 老婆: wife, 太太: wife, 丈夫: husband, 老公: husband, 先生: husband, 女朋友: girlfriend, 女友: girlfriend,
-        男朋友: boyfriend, 男友: boyfriend, 妈妈: mother, 母亲: mother, 爸爸: father, 父亲: father, 老板: boss, 女儿: daughter,
-        儿子: son, 哥哥: brother, 弟弟: brother, 姐姐: sister, 妹妹: sister, 孩子: child, 宝宝: child, 室友: roommate,
-        狗: dog, 猫: cat, 马: horse, 鹦鹉: parrot, 兔子: rabbit, 仓鼠: hamster, 乌龟: turtle, 鸟: bird, 车: car,
-        手机: phone, 电脑: computer, 颜色: color, 食物: food, 电影: movie, 书: book
-    """),
+    keys={
+        "妻子": "wife", "老婆": "wife", "太太": "wife", "丈夫": "husband", "老公": "husband", "先生": "husband", "女朋友": "girlfriend", "女友": "girlfriend",
+        "男朋友": "boyfriend", "男友": "boyfriend", "妈妈": "mother", "母亲": "mother", "爸爸": "father", "父亲": "father", "老板": "boss", "女儿": "daughter",
+        "儿子": "son", "哥哥": "brother", "弟弟": "brother", "姐姐": "sister", "妹妹": "sister", "孩子": "child", "宝宝": "child", "室友": "roommate",
+        "狗": "dog", "猫": "cat", "马": "horse", "鹦鹉": "parrot", "兔子": "rabbit", "仓鼠": "hamster", "乌龟": "turtle", "鸟": "bird", "车": "car",
+        "手机": "phone", "电脑": "computer", "颜色": "color", "食物": "food", "电影": "movie", "书": "book",
+    },
     question_patterns={
         "user_name": r"我的?(?:名字|叫什么)|我是谁|我叫",
         "user_nickname": r"叫我什么|我的(?:昵称|名字)|我叫什么",
@@ -147,11 +147,11 @@ CHINESE = Language(
         "user_instruction": r"用什么语言回|你(?:应该|该)怎么回|我的要求",
         "user_tooling": r"我用什么",
     },
-    keywords=entries("""
-        user_name: 名字 叫, user_nickname: 昵称 叫我, user_age: 年龄 岁, user_birthday: 生日, user_preference: 偏好 喜欢, user_favourite: 最喜欢, user_like: 喜欢,
-        user_dislike: 讨厌 不喜欢, user_diet: 饮食 吃, user_allergy: 过敏, user_home: 住在 城市 地址, user_address: 住在 地址, user_origin: 来自 家乡, user_birthplace: 出生, user_job: 工作 职业,
-        user_employer: 工作 公司, user_studies: 专业, user_family: 妻子 丈夫 妈妈 爸爸, user_kin: 女儿 儿子 孩子, user_pet: 宠物 狗 猫, user_condition: 健康 疾病,
-        user_language: 语言, user_hobby: 爱好, user_possession: 手机 汽车, user_goal: 目标, user_plan: 计划, user_reminder: 提醒, today_task: 今天 任务,
-        weekly_task: 这周 任务, user_contact: 邮箱 电话, user_instruction: 回答 要求
-    """),
+    keywords={
+        "user_name": "名字 叫", "user_nickname": "昵称 叫我", "user_age": "年龄 岁", "user_birthday": "生日", "user_preference": "偏好 喜欢", "user_favourite": "最喜欢", "user_like": "喜欢",
+        "user_dislike": "讨厌 不喜欢", "user_diet": "饮食 吃", "user_allergy": "过敏", "user_home": "住在 城市 地址", "user_address": "住在 地址", "user_origin": "来自 家乡", "user_birthplace": "出生", "user_job": "工作 职业",
+        "user_employer": "工作 公司", "user_studies": "专业", "user_family": "妻子 丈夫 妈妈 爸爸", "user_kin": "女儿 儿子 孩子", "user_pet": "宠物 狗 猫", "user_condition": "健康 疾病",
+        "user_language": "语言", "user_hobby": "爱好", "user_possession": "手机 汽车", "user_goal": "目标", "user_plan": "计划", "user_reminder": "提醒", "today_task": "今天 任务",
+        "weekly_task": "这周 任务", "user_contact": "邮箱 电话", "user_instruction": "回答 要求",
+    },
 )

@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_ENGLISH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import POINT, Language, Rule, entries, retraction
+from memsvc.core.rules.rule import POINT, Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -358,11 +358,11 @@ ENGLISH = Language(
     after=r"[\"'”]?[ ,]{0,3}(?:s?he|they|my \w+|(?-i:[A-Z])\w+) (?:said|says|asked|replied|wrote|told|joked|lied)\b"
     r"|[ ,.!-]{0,3}(?:just kidding|jk|j/k|not really|in (?:a|the|my) (?:dream|story|game|novel|movie))\b",
     joins=r",? and |, | or |/",
-    keys=entries("""
-        mom: mother, mum: mother, dad: father, fiance: partner, fiancé: partner, fiancée: partner,
-        spouse: partner, kid: child, baby: child, puppy: dog, kitten: cat, bunny: rabbit,
-        bicycle: bike, colour: color
-    """),
+    keys={
+        "mom": "mother", "mum": "mother", "dad": "father", "fiance": "partner", "fiancé": "partner", "fiancée": "partner",
+        "spouse": "partner", "kid": "child", "baby": "child", "puppy": "dog", "kitten": "cat", "bunny": "rabbit",
+        "bicycle": "bike", "colour": "color",
+    },
     question_patterns={
         "user_name": r"\b(?:my name|who am i|what am i called|do you know who i am)\b",
         "user_nickname": r"\b(?:call me|my nickname|my name|who am i)\b",

@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_FRENCH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, entries, retraction
+from memsvc.core.rules.rule import Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -151,15 +151,15 @@ FRENCH = Language(
     empty_value=r"(?:ça|cela|ce|ceci|ces|toi|te|vous|moi|lui|elle|il|qu'|que|quand|comment|pas|plus|rien|tout|ton|ta|tes|votre|vos|l'idée)(?:\b|(?<='))",
     after=r"[\"»]?[ ,]{0,3}(?:a dit|a-t-(?:il|elle)|dit-(?:il|elle))",
     joins=r", | et (?:aux |au |à la |à l'|le |l')?| ou ",
-    keys=entries("""
-        femme: wife, épouse: wife, mari: husband, époux: husband, compagnon: partner, compagne: partner, copine: girlfriend,
-        copain: boyfriend, petite amie: girlfriend, petit ami: boyfriend, mère: mother, maman: mother, père: father, papa: father,
-        chef: boss, patron: boss, patronne: boss, fille: daughter, fils: son, frère: brother, sœur: sister, soeur: sister,
-        bébé: child, enfant: child, cousine: cousin, nièce: niece, neveu: nephew, meilleur ami: best friend,
-        meilleure amie: best friend, colocataire: roommate, chien: dog, chienne: dog, chat: cat, chatte: cat, cheval: horse,
-        perroquet: parrot, lapin: rabbit, tortue: turtle, oiseau: bird, voiture: car, téléphone: phone, vélo: bike,
-        ordinateur: computer, couleur: color, plat: food, film: movie, livre: book
-    """),
+    keys={
+        "femme": "wife", "épouse": "wife", "mari": "husband", "époux": "husband", "compagnon": "partner", "compagne": "partner", "copine": "girlfriend",
+        "copain": "boyfriend", "petite amie": "girlfriend", "petit ami": "boyfriend", "mère": "mother", "maman": "mother", "père": "father", "papa": "father",
+        "chef": "boss", "patron": "boss", "patronne": "boss", "fille": "daughter", "fils": "son", "frère": "brother", "sœur": "sister", "soeur": "sister",
+        "bébé": "child", "enfant": "child", "cousine": "cousin", "nièce": "niece", "neveu": "nephew", "meilleur ami": "best friend",
+        "meilleure amie": "best friend", "colocataire": "roommate", "chien": "dog", "chienne": "dog", "chat": "cat", "chatte": "cat", "cheval": "horse",
+        "perroquet": "parrot", "lapin": "rabbit", "tortue": "turtle", "oiseau": "bird", "voiture": "car", "téléphone": "phone", "vélo": "bike",
+        "ordinateur": "computer", "couleur": "color", "plat": "food", "film": "movie", "livre": "book",
+    },
     question_patterns={
         "user_name": r"\b(?:mon (?:nom|prénom)|je m'appelle|qui suis-je)\b",
         "user_nickname": r"\b(?:m'appeler|mon surnom|je m'appelle)\b",
@@ -194,13 +194,13 @@ FRENCH = Language(
         "user_instruction": r"\b(?:dois-tu|tu dois) (?:répondre|écrire)\b|\bmes instructions\b",
         "user_tooling": r"\bmon éditeur\b|\bj'utilise\b",
     },
-    keywords=entries("""
-        user_name: nom prénom appelle, user_nickname: surnom, user_age: âge ans, user_birthday: anniversaire, user_preference: préfère préférence,
-        user_favourite: préféré favori, user_like: aime adore, user_dislike: aime déteste, user_diet: régime manger, user_allergy: allergie allergique,
-        user_home: habite ville adresse, user_address: habite adresse rue, user_origin: origine viens, user_birthplace: né, user_job: métier travail, user_employer: travaille entreprise,
-        user_studies: études, user_family: femme mari mère père, user_kin: fille fils frère sœur enfant, user_pet: animal chien chat,
-        user_condition: santé maladie, user_language: langue parle, user_hobby: loisir, user_possession: voiture téléphone, user_goal: objectif,
-        user_plan: projet, user_reminder: rappel rappeler, today_task: aujourd'hui tâche, weekly_task: semaine tâche, user_contact: adresse numéro,
-        user_instruction: instruction répondre, user_tooling: éditeur utilise
-    """),
+    keywords={
+        "user_name": "nom prénom appelle", "user_nickname": "surnom", "user_age": "âge ans", "user_birthday": "anniversaire", "user_preference": "préfère préférence",
+        "user_favourite": "préféré favori", "user_like": "aime adore", "user_dislike": "aime déteste", "user_diet": "régime manger", "user_allergy": "allergie allergique",
+        "user_home": "habite ville adresse", "user_address": "habite adresse rue", "user_origin": "origine viens", "user_birthplace": "né", "user_job": "métier travail", "user_employer": "travaille entreprise",
+        "user_studies": "études", "user_family": "femme mari mère père", "user_kin": "fille fils frère sœur enfant", "user_pet": "animal chien chat",
+        "user_condition": "santé maladie", "user_language": "langue parle", "user_hobby": "loisir", "user_possession": "voiture téléphone", "user_goal": "objectif",
+        "user_plan": "projet", "user_reminder": "rappel rappeler", "today_task": "aujourd'hui tâche", "weekly_task": "semaine tâche", "user_contact": "adresse numéro",
+        "user_instruction": "instruction répondre", "user_tooling": "éditeur utilise",
+    },
 )

@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_GERMAN
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, entries, retraction
+from memsvc.core.rules.rule import Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -196,15 +196,15 @@ GERMAN = Language(
     empty_value=r"(?:es|das|dies|diese|dich|dir|ihn|ihr|euch|uns|mich|wie|was|wenn|dass|nicht|kein\w*|alles|nichts|etwas|sie|er|du|eure?|deine?n?|Sie|Ihre?n?|der Gedanke)\b",
     after=r"[\"“]?[ ,]{0,3}(?:sagte?|fragte?|meinte?|schrieb) (?:er|sie|\w+)\b",
     joins=r", | und | oder ",
-    keys=entries("""
-        frau: wife, ehefrau: wife, mann: husband, ehemann: husband, partnerin: partner, freundin: girlfriend,
-        freund: boyfriend, mutter: mother, mama: mother, vater: father, papa: father, chef: boss, chefin: boss,
-        tochter: daughter, sohn: son, bruder: brother, schwester: sister, baby: child, kind: child, nichte: niece,
-        neffe: nephew, bester freund: best friend, beste freundin: best friend, mitbewohner: roommate, hund: dog,
-        hündin: dog, katze: cat, kater: cat, pferd: horse, papagei: parrot, kaninchen: rabbit, hase: rabbit,
-        schildkröte: turtle, vogel: bird, wellensittich: bird, auto: car, handy: phone, telefon: phone,
-        fahrrad: bike, farbe: color, essen: food, film: movie, buch: book, musik: music, tier: animal
-    """),
+    keys={
+        "frau": "wife", "ehefrau": "wife", "mann": "husband", "ehemann": "husband", "partnerin": "partner", "freundin": "girlfriend",
+        "freund": "boyfriend", "mutter": "mother", "mama": "mother", "vater": "father", "papa": "father", "chef": "boss", "chefin": "boss",
+        "tochter": "daughter", "sohn": "son", "bruder": "brother", "schwester": "sister", "baby": "child", "kind": "child", "nichte": "niece",
+        "neffe": "nephew", "bester freund": "best friend", "beste freundin": "best friend", "mitbewohner": "roommate", "hund": "dog",
+        "hündin": "dog", "katze": "cat", "kater": "cat", "pferd": "horse", "papagei": "parrot", "kaninchen": "rabbit", "hase": "rabbit",
+        "schildkröte": "turtle", "vogel": "bird", "wellensittich": "bird", "auto": "car", "handy": "phone", "telefon": "phone",
+        "fahrrad": "bike", "farbe": "color", "essen": "food", "film": "movie", "buch": "book", "musik": "music", "tier": "animal",
+    },
     question_patterns={
         "user_name": r"\b(?:mein(?:en)? name|wie heiß?s?e ich|wer bin ich)\b",
         "user_nickname": r"\bnennst du mich\b|\bmein spitzname\b|\bwie heiß?s?e ich\b",
@@ -239,14 +239,14 @@ GERMAN = Language(
         "user_instruction": r"\bsollst du (?:antworten|schreiben)\b|\bmeine anweisungen\b",
         "user_tooling": r"\bmein(?:en)? editor\b|\b(?:nutze|benutze|verwende) ich\b",
     },
-    keywords=entries("""
-        user_name: Name heiße, user_nickname: Spitzname, user_age: Alter alt, user_birthday: Geburtstag, user_preference: bevorzuge lieber,
-        user_favourite: Lieblings, user_like: mag gern, user_dislike: mag hasse, user_diet: Ernährung essen, user_allergy: Allergie allergisch,
-        user_home: wohne lebe Wohnort Stadt, user_address: wohne Adresse Straße, user_origin: Herkunft, user_job: Beruf arbeite, user_employer: Arbeitgeber Firma arbeite,
-        user_studies: Studium studiere, user_family: Frau Mann Partner Mutter Vater, user_kin: Tochter Sohn Bruder Schwester Kind,
-        user_pet: Haustier Hund Katze, user_condition: Krankheit Gesundheit, user_medication: Medikament, user_language: Sprache spreche,
-        user_hobby: Hobby Freizeit, user_possession: Auto Handy, user_goal: Ziel, user_plan: Plan, user_reminder: Erinnerung erinnern,
-        today_task: heute Aufgabe, weekly_task: Woche Aufgabe, user_contact: Adresse Nummer, user_instruction: Anweisung antworten,
-        user_tooling: Editor
-    """),
+    keywords={
+        "user_name": "Name heiße", "user_nickname": "Spitzname", "user_age": "Alter alt", "user_birthday": "Geburtstag", "user_preference": "bevorzuge lieber",
+        "user_favourite": "Lieblings", "user_like": "mag gern", "user_dislike": "mag hasse", "user_diet": "Ernährung essen", "user_allergy": "Allergie allergisch",
+        "user_home": "wohne lebe Wohnort Stadt", "user_address": "wohne Adresse Straße", "user_origin": "Herkunft", "user_job": "Beruf arbeite", "user_employer": "Arbeitgeber Firma arbeite",
+        "user_studies": "Studium studiere", "user_family": "Frau Mann Partner Mutter Vater", "user_kin": "Tochter Sohn Bruder Schwester Kind",
+        "user_pet": "Haustier Hund Katze", "user_condition": "Krankheit Gesundheit", "user_medication": "Medikament", "user_language": "Sprache spreche",
+        "user_hobby": "Hobby Freizeit", "user_possession": "Auto Handy", "user_goal": "Ziel", "user_plan": "Plan", "user_reminder": "Erinnerung erinnern",
+        "today_task": "heute Aufgabe", "weekly_task": "Woche Aufgabe", "user_contact": "Adresse Nummer", "user_instruction": "Anweisung antworten",
+        "user_tooling": "Editor",
+    },
 )

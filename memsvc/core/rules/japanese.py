@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_JAPANESE
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, entries, retraction
+from memsvc.core.rules.rule import Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -112,12 +112,12 @@ JAPANESE = Language(
     empty_value=r"(?:これ|それ|あれ|この|その|何|誰|どこ|あなた|君|彼|彼女|みんな|こと|の$|(?:忘れ|覚え|記憶).*)",
     after=r"[」”]?(?:です|だ|ます|る)?(?:と|って)(?:彼|彼女|友達|母|父|言|聞|書)|[^。\n]{0,6}か[？?。]|[^。\n]{0,3}[？?]",
     joins=r"[、，,]|(?<!こ)と(?!$)|や(?!$)",
-    keys=entries("""
-        妻: wife, 奥さん: wife, 嫁: wife, 夫: husband, 旦那: husband, 主人: husband, 彼女: girlfriend, 彼氏: boyfriend, 母: mother, 父: father,
-        上司: boss, 娘: daughter, 息子: son, 兄: brother, 弟: brother, 姉: sister, 妹: sister, 子供: child, 子ども: child, 赤ちゃん: child,
-        親友: best friend, 犬: dog, 猫: cat, 馬: horse, オウム: parrot, うさぎ: rabbit, ウサギ: rabbit, ハムスター: hamster, 亀: turtle, 鳥: bird,
-        ペット: pet, 車: car, 携帯: phone, スマホ: phone, パソコン: computer, 色: color, 食べ物: food, 映画: movie, 本: book
-    """),
+    keys={
+        "妻": "wife", "奥さん": "wife", "嫁": "wife", "夫": "husband", "旦那": "husband", "主人": "husband", "彼女": "girlfriend", "彼氏": "boyfriend", "母": "mother", "父": "father",
+        "上司": "boss", "娘": "daughter", "息子": "son", "兄": "brother", "弟": "brother", "姉": "sister", "妹": "sister", "子供": "child", "子ども": "child", "赤ちゃん": "child",
+        "親友": "best friend", "犬": "dog", "猫": "cat", "馬": "horse", "オウム": "parrot", "うさぎ": "rabbit", "ウサギ": "rabbit", "ハムスター": "hamster", "亀": "turtle", "鳥": "bird",
+        "ペット": "pet", "車": "car", "携帯": "phone", "スマホ": "phone", "パソコン": "computer", "色": "color", "食べ物": "food", "映画": "movie", "本": "book",
+    },
     question_patterns={
         "user_name": r"(?:私|僕|俺)の名前|私は誰|名前は何",
         "user_nickname": r"何と呼|(?:私|僕)の(?:あだ名|ニックネーム|名前)",
@@ -151,11 +151,11 @@ JAPANESE = Language(
         "user_contact": r"(?:私|僕)の(?:メール|電話|連絡先)",
         "user_instruction": r"何語で(?:答|返)|(?:私|僕)の(?:指示|要望)",
     },
-    keywords=entries("""
-        user_name: 名前, user_nickname: 呼び方 あだ名, user_age: 年齢 歳, user_birthday: 誕生日, user_preference: 好み 好き, user_favourite: 一番好き, user_like: 好き, user_dislike: 嫌い 苦手,
-        user_diet: 食事 食べる, user_allergy: アレルギー, user_home: 住んで 住所, user_address: 住んで 住所, user_origin: 出身, user_birthplace: 生まれ, user_job: 仕事 職業, user_employer: 会社 働いて,
-        user_studies: 専攻, user_family: 妻 夫 母 父, user_kin: 娘 息子 子供, user_pet: ペット 犬 猫, user_condition: 病気 健康, user_language: 言語 話せる, user_hobby: 趣味,
-        user_possession: 車 携帯, user_goal: 目標, user_plan: 予定, user_reminder: リマインド, today_task: 今日 やること, weekly_task: 今週 やること, user_contact: 連絡先 メール 電話,
-        user_instruction: 指示 答え
-    """),
+    keywords={
+        "user_name": "名前", "user_nickname": "呼び方 あだ名", "user_age": "年齢 歳", "user_birthday": "誕生日", "user_preference": "好み 好き", "user_favourite": "一番好き", "user_like": "好き", "user_dislike": "嫌い 苦手",
+        "user_diet": "食事 食べる", "user_allergy": "アレルギー", "user_home": "住んで 住所", "user_address": "住んで 住所", "user_origin": "出身", "user_birthplace": "生まれ", "user_job": "仕事 職業", "user_employer": "会社 働いて",
+        "user_studies": "専攻", "user_family": "妻 夫 母 父", "user_kin": "娘 息子 子供", "user_pet": "ペット 犬 猫", "user_condition": "病気 健康", "user_language": "言語 話せる", "user_hobby": "趣味",
+        "user_possession": "車 携帯", "user_goal": "目標", "user_plan": "予定", "user_reminder": "リマインド", "today_task": "今日 やること", "weekly_task": "今週 やること", "user_contact": "連絡先 メール 電話",
+        "user_instruction": "指示 答え",
+    },
 )

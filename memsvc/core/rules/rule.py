@@ -86,11 +86,6 @@ class Rule:
         return re.compile((r"(?<![\w'])" if whole_words else "") + pattern, re.IGNORECASE)
 
 
-def entries(text: str) -> dict[str, str]:
-    """Return the entries of a text, each a name and its value: "mom: mother, dad: father"."""
-    return dict(entry.strip().split(": ") for entry in text.split(","))
-
-
 retraction = partial(Rule, deletes=True)
 """Make a rule that retracts a fact instead of stating one; its value "" means any value."""
 

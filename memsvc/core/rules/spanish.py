@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_SPANISH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, entries, retraction
+from memsvc.core.rules.rule import Language, Rule, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -137,14 +137,14 @@ SPANISH = Language(
     empty_value=r"(?:eso|esto|ello|esa|ese|tú|ti|te|usted|él|ella|cómo|que|qué|cuando|no|nada|todo|tu|tus|su|sus|la idea)\b",
     after=r"[\"»]?[ ,]{0,3}(?:dijo|dice|preguntó)\b",
     joins=r", | y (?:a la |a las |a los |al )?| e | o ",
-    keys=entries("""
-        esposa: wife, mujer: wife, esposo: husband, marido: husband, pareja: partner, novia: girlfriend, novio: boyfriend, madre: mother,
-        mamá: mother, padre: father, papá: father, jefe: boss, jefa: boss, hija: daughter, hijo: son, hermano: brother, hermana: sister,
-        bebé: child, prima: cousin, primo: cousin, sobrina: niece, sobrino: nephew, mejor amigo: best friend, mejor amiga: best friend,
-        compañero de piso: roommate, perro: dog, perra: dog, gato: cat, gata: cat, caballo: horse, loro: parrot, conejo: rabbit,
-        hámster: hamster, tortuga: turtle, pájaro: bird, coche: car, carro: car, auto: car, móvil: phone, teléfono: phone,
-        bicicleta: bike, portátil: laptop, comida: food, película: movie, libro: book
-    """),
+    keys={
+        "esposa": "wife", "mujer": "wife", "esposo": "husband", "marido": "husband", "pareja": "partner", "novia": "girlfriend", "novio": "boyfriend", "madre": "mother",
+        "mamá": "mother", "padre": "father", "papá": "father", "jefe": "boss", "jefa": "boss", "hija": "daughter", "hijo": "son", "hermano": "brother", "hermana": "sister",
+        "bebé": "child", "prima": "cousin", "primo": "cousin", "sobrina": "niece", "sobrino": "nephew", "mejor amigo": "best friend", "mejor amiga": "best friend",
+        "compañero de piso": "roommate", "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat", "caballo": "horse", "loro": "parrot", "conejo": "rabbit",
+        "hámster": "hamster", "tortuga": "turtle", "pájaro": "bird", "coche": "car", "carro": "car", "auto": "car", "móvil": "phone", "teléfono": "phone",
+        "bicicleta": "bike", "portátil": "laptop", "comida": "food", "película": "movie", "libro": "book",
+    },
     question_patterns={
         "user_name": r"\b(?:mi nombre|me llamo|quién soy)\b",
         "user_nickname": r"\b(?:llamarme|mi apodo|me llamo)\b",
@@ -179,13 +179,13 @@ SPANISH = Language(
         "user_instruction": r"\bdebes (?:responder|contestar|escribir)\b|\bmis instrucciones\b",
         "user_tooling": r"\bmi editor\b|\b(?:uso|utilizo)\b",
     },
-    keywords=entries("""
-        user_name: nombre llamo, user_nickname: apodo, user_age: edad años, user_birthday: cumpleaños, user_preference: prefiero preferencia,
-        user_favourite: favorito, user_like: gusta encanta, user_dislike: gusta odio, user_diet: dieta comer, user_allergy: alergia alérgico,
-        user_home: vivo ciudad dirección, user_address: vivo dirección calle, user_origin: origen, user_birthplace: nací, user_job: trabajo profesión, user_employer: trabajo empresa,
-        user_studies: estudios, user_family: esposa marido madre padre, user_kin: hija hijo hermano hermana, user_pet: mascota perro gato,
-        user_condition: salud enfermedad, user_language: idioma hablo, user_hobby: afición, user_possession: coche móvil, user_goal: objetivo meta,
-        user_plan: plan viaje, user_reminder: recordatorio recordar, today_task: hoy tarea, weekly_task: semana tarea, user_contact: correo teléfono número,
-        user_instruction: instrucción responder, user_tooling: editor uso
-    """),
+    keywords={
+        "user_name": "nombre llamo", "user_nickname": "apodo", "user_age": "edad años", "user_birthday": "cumpleaños", "user_preference": "prefiero preferencia",
+        "user_favourite": "favorito", "user_like": "gusta encanta", "user_dislike": "gusta odio", "user_diet": "dieta comer", "user_allergy": "alergia alérgico",
+        "user_home": "vivo ciudad dirección", "user_address": "vivo dirección calle", "user_origin": "origen", "user_birthplace": "nací", "user_job": "trabajo profesión", "user_employer": "trabajo empresa",
+        "user_studies": "estudios", "user_family": "esposa marido madre padre", "user_kin": "hija hijo hermano hermana", "user_pet": "mascota perro gato",
+        "user_condition": "salud enfermedad", "user_language": "idioma hablo", "user_hobby": "afición", "user_possession": "coche móvil", "user_goal": "objetivo meta",
+        "user_plan": "plan viaje", "user_reminder": "recordatorio recordar", "today_task": "hoy tarea", "weekly_task": "semana tarea", "user_contact": "correo teléfono número",
+        "user_instruction": "instrucción responder", "user_tooling": "editor uso",
+    },
 )
