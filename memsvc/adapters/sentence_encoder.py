@@ -188,6 +188,8 @@ class _Layers:
             window = windows[:, 2 - left : 2 - left + size]
             summed = sum(rows[at[window[:, place]], first + place] for place in range(size))
             hidden[:-1] = np.maximum(summed + backend.b1[order], 0) + rows[at[:-1], 2 + order]
+            # a hash of the pieces that the second convolution sees, through the first: where two
+            # places have the same, so have they its result
             mixed = np.append(at[window] @ mixers[:size], 0)[window] @ mixers[:size]
             _, some, same = np.unique(mixed, return_index=True, return_inverse=True)
             second = hidden[window[some]].reshape(len(some), -1) @ backend.w2[order]
