@@ -362,8 +362,13 @@ class Dispatch:
         return tool, Scope(caller.tenant, project, caller.projects), arguments
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
-        """Return the error for an unknown or hidden tool, with the closest visible names."""
-        hint = suggest_name(name, (tool.name for tool in self.tools_for(caller)))
+        """Return the error for an unknown tool, with the closest names, or for a hidden one.
+
+        No other tool takes the place of a hidden one: it may do something else."""
+        if self.catalogue.get(name) is not None:
+            hint = "this key, or this connection, may not call it"
+        else:
+            hint = suggest_name(name, (tool.name for tool in self.tools_for(caller)))
         return not_found(f"Unknown tool: {name}", recovery=hint or None)
 
 

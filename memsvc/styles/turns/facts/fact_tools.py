@@ -62,7 +62,8 @@ fact_tool = partial(tool, toolset="turns", logs=("session_id", "user_id"))
 
 NOTHING_NOTE: Final = (
     "nothing was found or forgotten: use the words of the message as query, or pass fact_ids"
-    " or turn_ids, which memory_list_facts and memory_before_turn return"
+    " or turn_ids, which memory_list_facts and memory_before_turn return; an operator deletes"
+    " everything of a user by purging the user"
 )
 BACKUPS_NOTE: Final = (
     "earlier backups and archives still contain the forgotten text until they are deleted"
