@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.ranking import Candidate
 
-FLOOR: Final = 2.2
+FLOOR: Final = 0.5
 """Minimum `Confidence.total` of an answer."""
 ENTRIES_JUDGED: Final = 50
 """Best entries of a ranking of which each is judged by itself."""
@@ -37,8 +37,8 @@ TOP_RESULT_COUNT: Final = 10
 """Ranked entries that come first, by their scores alone."""
 OTHER_DAYS: Final = 3
 """Maximum number of entries of further days that come next."""
-OTHER_DAYS_SHARE: Final = 0.4
-"""Minimum share of the best score for such an entry."""
+BEST_SHARE: Final = 0.4
+"""Minimum share of the best score for such an entry, and for all that come later."""
 
 
 class Confidence(NamedTuple):
@@ -77,13 +77,17 @@ class Confidence(NamedTuple):
         return relevance * self._asked * exp(score)
 
     def sessions(self, ranked: Sequence[Candidate]) -> frozenset[str]:
-        """Return the sessions of the best entries that are answers by their own evidence."""
-        evidence = ((one.session, one.relevance, one.similarity) for one in ranked[:ENTRIES_JUDGED])
-        return frozenset(
-            session
-            for session, relevance, similarity in evidence
-            if self._replace(relevance=relevance, similarity=similarity).total >= FLOOR
-        )
+        """Return the sessions of the best entries that are answers by their own evidence.
+
+        So are those ranked above one of these."""
+        best = ranked[:ENTRIES_JUDGED]
+        evidence = [(one.relevance, one.similarity) for one in best]
+        passing = [
+            self._replace(relevance=relevance, similarity=similarity).total >= FLOOR
+            for relevance, similarity in evidence
+        ]
+        first = passing.index(True) if True in passing else 0
+        return frozenset(one.session for at, one in enumerate(best) if passing[at] or at < first)
 
     @property
     def _asked(self) -> float:
@@ -127,7 +131,7 @@ def order_by_days(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
     for entry in rest:
         if entry.day in days:
             passed.append(entry)
-        elif entry.score < OTHER_DAYS_SHARE * best[0].score:
+        elif entry.score < BEST_SHARE * best[0].score:
             passed.append(entry)
             break
         else:
