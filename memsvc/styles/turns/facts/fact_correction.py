@@ -1,7 +1,8 @@
 """Correction of facts by a person; what was held before stays as history."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -29,7 +30,7 @@ from memsvc.core.untrusted import plain_line
 from memsvc.store import fact_history, facts, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
-from memsvc.store.locks import Lock, index_lock, session_lock
+from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
@@ -99,12 +100,6 @@ class CorrectedFact:
     changed: bool
 
 
-def _indexes_and_locks(owner: FactOwner) -> tuple[dict[int, TurnIndex], list[Lock]]:
-    indexes = {target_index.number: target_index for target_index in owner.indexes()}
-    names = sorted(target_index.name for target_index in indexes.values())
-    return indexes, [session_lock(owner.session), *map(index_lock, names)]
-
-
 @frozen
 class FactCorrection:
     """Replaces facts by what a person says of them."""
@@ -112,6 +107,20 @@ class FactCorrection:
     database: Database
     clock: Clock
     options: TurnOptions
+
+    @asynccontextmanager
+    async def _begin(
+        self, scope: Scope, owner: FactOwner
+    ) -> AsyncIterator[tuple[Tx, str, dict[int, TurnIndex]]]:
+        """Lock the facts of an owner; yield its session and indexes, as far as within reach."""
+        names = sorted(target_index.name for target_index in owner.indexes())
+        async with self.database.begin(
+            scope,
+            locks=[session_lock(owner.session), *map(index_lock, names)],
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
+        ) as tx:
+            near = await owner.within_reach(tx)
+            yield tx, near.session, {one.number: one for one in near.indexes()}
 
     async def correct(
         self, scope: Scope, owner: FactOwner, record_id: str, correction: Correction
@@ -121,13 +130,10 @@ class FactCorrection:
         Nothing changes where that holds already. NOT_FOUND for an id without a fact, or of a
         forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
         session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
-        indexes, locks = _indexes_and_locks(owner)
         now = self.clock.now()
-        async with self.database.begin(
-            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
-        ) as tx:
-            old = await _find(tx, list(indexes), owner.session, record_id)
-            policy = await self._policy(tx, owner.session, old.statement.evidence.session)
+        async with self._begin(scope, owner) as (tx, session, indexes):
+            old = await _find(tx, list(indexes), session, record_id)
+            policy = await self._policy(tx, session, old.statement.evidence.session)
             new = _corrected(old.statement, correction, now)
             known = await facts.facts_of_claims(tx, list(indexes), [new])
             same = next(
@@ -172,21 +178,18 @@ class FactCorrection:
         The latest feedback counts. It changes the rank of the entries by a bounded factor; a fact
         that was wrong is in doubt until it helps. NOT_FOUND for what is not there or was forgotten;
         RESOURCE_BUSY when the session's writer takes too long."""
-        indexes, locks = _indexes_and_locks(owner)
-        async with self.database.begin(
-            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
-        ) as tx:
+        async with self._begin(scope, owner) as (tx, session, indexes):
             if turn:
-                index_id = turn_index.turns(owner.session).number
+                index_id = turn_index.turns(session).number
                 limit = self.options.items_max * 3
-                found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
+                found = await index.list_visible(tx, session, index_id, [turn], limit=limit)
                 entries = [item.entry for item in found.get(turn, ())]
                 if not entries:
                     raise not_found(
                         "this session has no turn with this turn_id; it may have been forgotten"
                     )
             else:
-                fact = await _find(tx, list(indexes), owner.session, record_id)
+                fact = await _find(tx, list(indexes), session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
                 await self._set_doubt(tx, indexes[index_id], fact, helped=helped)
             changed = await index.set_feedback(tx, index_id, entries, 1 if helped else -1)
