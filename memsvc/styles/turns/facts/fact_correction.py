@@ -66,6 +66,10 @@ async def write_merge(
     await queue_embedding(tx, now)
 
 
+KIND_NOTE: Final = (
+    "the statement has no form that the rules know, so the kind of the fact is unchanged: if it no"
+    " longer fits, forget the fact and let the user say it anew"
+)
 WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
 
@@ -94,10 +98,11 @@ Correction = NewStatement | NewValue | Restored
 
 @frozen
 class CorrectedFact:
-    """The fact that holds now, and whether that was changed."""
+    """The fact that holds now, whether that was changed, and a note for the caller."""
 
     fact: Fact
     changed: bool
+    note: str | None = None
 
 
 @frozen
@@ -134,7 +139,7 @@ class FactCorrection:
         async with self._begin(scope, owner) as (tx, session, indexes):
             old = await _find(tx, list(indexes), session, record_id)
             policy = await self._policy(tx, session, old.statement.evidence.session)
-            new = _corrected(old.statement, correction, now)
+            new, note = _corrected(old.statement, correction, now)
             known = await facts.facts_of_claims(tx, list(indexes), [new])
             same = next(
                 (fact for fact in known if fact.is_valid(now) and _says(fact, new, correction)),
@@ -168,7 +173,7 @@ class FactCorrection:
                 now,
             )
         fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
-        return CorrectedFact(fact, changed=True)
+        return CorrectedFact(fact, True, note)
 
     async def feedback(
         self, scope: Scope, owner: FactOwner, *, record_id: str, turn: str, helped: bool
@@ -233,11 +238,14 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
     )
 
 
-def _corrected(old: Statement, correction: Correction, now: datetime) -> Statement:
-    """Return the statement that replaces one.
+def _corrected(
+    old: Statement, correction: Correction, now: datetime
+) -> tuple[Statement, str | None]:
+    """Return the statement that replaces one, and a note if rules read no topic in a sentence.
 
     It is of the same topic, unless a whole sentence is the new statement and says something else.
     """
+    note = None
     match correction:
         case Restored():
             value, statement = old.value, old.statement
@@ -251,12 +259,12 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
                 statement = old.statement
         case NewStatement(text=text):
             statement = _checked(text, "statement", old.key)
-            old, value = _read(statement, old)
+            old, value, note = _read(statement, old)
         case _:
             assert_never(correction)
     mark = "\x1f".join((old.record_id, value, statement, now.isoformat()))
     number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
-    return replace(
+    new = replace(
         old,
         record=f"{old.evidence.turn}-person-{number}",
         slot=slot_of(value) if old.slot and value != old.value else old.slot,
@@ -268,30 +276,33 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
             FactExpiry(*conflict, value, exact=True) for conflict in _CONFLICTS.get(old.fact_id, ())
         ),
     )
+    return new, note
 
 
-def _read(statement: str, old: Statement) -> tuple[Statement, str]:
-    """Return a fact of the topic of a statement, and the value, which may not be that of the fact.
+def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None]:
+    """Return a fact of the topic of a statement, the value, and a note if rules read no topic.
 
-    Both are as rules read them. Where they read no topic but that of any sentence, the topic is the
-    old one, and the value the old one, if it is said, or else the whole statement."""
+    The value may not be that of the fact. Both are as rules read them. Where they read no topic but
+    that of any sentence, the topic is the old one, and the value the old one, if it is said, or
+    else the whole statement."""
     source = old.evidence
     claims = extract(
         [(source.item, statement)],
         session=source.session,
         turn=source.turn,
         user=source.user,
+        certain=True,
     )
     read = [claim for claim in claims if isinstance(claim, Statement)]
     of_topic = [claim for claim in read if claim.identity[:2] == old.identity[:2]]
     if len(read) == 1 and read[0].fact_id != topics.STATEMENT.fact_id:
         of_topic = read
     if of_topic:
-        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value
+        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value, None
     value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
     if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
-        return old, old.value
-    return old, statement
+        return old, old.value, KIND_NOTE
+    return old, statement, KIND_NOTE
 
 
 def _checked(text: str, name: str, key: str) -> str:
