@@ -18,7 +18,7 @@ from memsvc.core.errors import (
     quota_exceeded,
 )
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_project, checked_name
+from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
 from memsvc.core.timestamp import Timestamp
@@ -50,7 +50,7 @@ KEY_ID: Final = "id of the key, as in keys_list"
 EVEN_LAST: Final = "proceed even if no other permanent key is able to manage the tenant's keys"
 OVERLAP_HOURS: Final = 24.0
 TOOLS_HINT: Final = "docs/tools.md lists all tools"
-UserName = Annotated[str, AfterValidator(lambda value: checked_name(value, "user_id"))]
+UserName = Annotated[str, AfterValidator(lambda value: check_identifier(value.strip(), "user_id"))]
 KeyId = Annotated[UUID, KEY_ID]
 key_tool = partial(
     admin_tool,
@@ -94,7 +94,7 @@ class KeyProperties(TenantArguments):
     user_id: UserName | None = Field(
         None,
         description="user that the key is bound to: calls with the key use this user by default and"
-        ' cannot name another; "": any user',
+        " cannot name another",
     )
 
     def of(self, key: ApiKey, caller: Caller) -> ApiKey:
@@ -112,6 +112,7 @@ class KeyProperties(TenantArguments):
 class KeyUpdate(KeyProperties):
     key_id: UUID = Field(description=KEY_ID)
     all_projects: bool = Field(False, description="remove the key's restriction to projects")
+    any_user: bool = Field(False, description="remove the key's binding to a user")
     never_expires: bool = Field(False, description="remove the expiry of the key")
     even_last: bool = Field(False, description=EVEN_LAST)
 
@@ -121,6 +122,7 @@ class KeyUpdate(KeyProperties):
         return replace(
             key,
             projects=None if self.all_projects else key.projects,
+            user_id="" if self.any_user else key.user_id,
             expires_at=None if self.never_expires else key.expires_at,
         )
 

@@ -18,7 +18,7 @@ from memsvc.cli.options import tenant_of, with_database
 from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
 from memsvc.cli.tool_client import CommandOutput, Json, command_group, show, with_options
 from memsvc.core.errors import invalid
-from memsvc.core.paths import check_project, checked_name
+from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Permission
 from memsvc.core.tools import parse_toolsets
 from memsvc.settings import Settings
@@ -70,8 +70,9 @@ def create_key(
         list[str] | None, Option(help="A toolset to list for clients that use the key; repeatable.")
     ] = None,
     user: Annotated[
-        str, Option(help="Bind the key to this user, so that its calls cannot name another user.")
-    ] = "",
+        str | None,
+        Option(help="Bind the key to this user, so that its calls cannot name another user."),
+    ] = None,
     expires_days: Annotated[
         int | None, Option(min=1, max=36500, help="Number of days after which the key expires.")
     ] = None,
@@ -84,7 +85,7 @@ def create_key(
         "projects": [check_project(name) for name in project or ()],
         "hidden_tools": hide_tool,
         "toolsets": sorted(parse_toolsets(toolset or ())),
-        "user_id": checked_name(user, "user_id"),
+        "user_id": user if user is None else check_identifier(user.strip(), "user_id"),
         "expires_at": None if expires_days is None else now + timedelta(days=expires_days),
     }
     properties = {name: value for name, value in properties.items() if value}

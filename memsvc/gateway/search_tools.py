@@ -31,7 +31,7 @@ LATEST: Final = 50
 MEMORY_USERS_MAX: Final = 10
 """How many users' memories are searched, beside those of the speakers."""
 SPEAKERS_MAX: Final = 5
-"""How many speakers' turns are searched, and sessions of nobody known: those who spoke last."""
+"""How many speakers' turns are searched, and sessions of nobody known or of several: the latest."""
 FOUND_MAX: Final = 20
 TITLE_CHARS: Final = 80
 ITEMS_MAX: Final = 200
@@ -118,7 +118,7 @@ class SearchTools:
             for user in dict.fromkeys(users)
         ]
         kinds: list[Iterable[tuple[str, str]]] = [
-            chain.from_iterable(turns),
+            filter(None, chain.from_iterable(zip_longest(*turns))),
             (
                 (f"file:{chunk['file_path']}", chunk["chunk_content"])
                 for chunk in files.get("chunks", ())
@@ -183,20 +183,21 @@ class SearchTools:
         return name in self.tools and name not in caller.hidden_tools
 
     async def _speakers(self, scope: Scope, caller: Caller) -> list[tuple[str, str]]:
-        """Return the session to recall for and the person, of those who spoke last."""
+        """Return the session to recall for and the person, of those who spoke last.
+
+        Sessions of nobody known and of several users follow: only what recalls for them finds their
+        turns. A key of one user is given those in which this user was the last to speak."""
         if not self._may_use(caller, SESSIONS_TOOL):
             return []
         args = {"limit": LATEST, "user_id": caller.own.get("user_id", "")}
         listed = await self._listed(SESSIONS_TOOL, scope, args)
-        speakers = [
-            (SESSION if each["user_id"] else each["session_id"], each["user_id"])
+        named = [(SESSION, each["user_id"]) for each in listed["sessions"] if each["user_id"]]
+        apart = [
+            (each["session_id"], args["user_id"])
             for each in listed["sessions"]
+            if each["shared"] or not each["user_id"]
         ]
-        named, unnamed = (
-            [each for each in dict.fromkeys(speakers) if bool(each[1]) is known][:SPEAKERS_MAX]
-            for known in (True, False)
-        )
-        return named + unnamed
+        return [*dict.fromkeys(named)][:SPEAKERS_MAX] + apart[:SPEAKERS_MAX]
 
     async def _turns(
         self, scope: Scope, calls: ToolCalls, query: str, session: str, user: str
@@ -215,11 +216,14 @@ class SearchTools:
         }
         found = await _call(calls, RECALL_TOOL, args)
         explanation = found.get("explanation") or {}
-        confidence = explanation.get("confidence") or {"relevance": 0}
-        nearest = confidence["relevance"] > 0 and confidence["total"] < confidence["floor"]
+        confidence = explanation.get("confidence") or {"relevance": 0, "total": 0, "floor": 1}
+        is_relevant = confidence["total"] >= confidence["floor"]
+        nearest = confidence["relevance"] > 0 and not is_relevant
         turns: dict[str, str] = {}
         for each in explanation.get("candidates", ()):
-            if each["kind"] == "turn" and (each["shown"] or nearest or "session" not in each):
+            if each["kind"] == "turn" and (
+                each["shown"] or nearest or (is_relevant and "session" not in each)
+            ):
                 turn = each["ref"].rsplit("-", 2)[0]
                 place = each.get("session", session)
                 turns[f"turn:{quote(place, safe='')}/{quote(turn, safe='')}"] = place

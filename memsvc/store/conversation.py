@@ -1,13 +1,25 @@
 """Sessions and their messages, a page at a time, and the progress of a model through them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, NamedTuple
+
+import orjson
 
 from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
 from memsvc.store.context import IndexedItem
 from memsvc.store.database import Tx
 
+_LINE = """LEFT JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
+                AND b.start <= e.start {}
+            ORDER BY b.start DESC LIMIT 1) AS block ON true"""
+_OF_TURN = """SELECT entry, stream, start, size_bytes FROM entries
+            WHERE tenant = $1 AND project = $2 AND book = $4
+                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
+                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn"""
 SEARCH_SESSIONS_MAX = 10_000
 """Latest sessions that a search by name reads."""
 
@@ -92,12 +104,9 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
     0 for a turn that was never stored, or of which nothing is left. A turn has up to `limit` items.
     """
     return await tx.fetch_int(
-        """
-        SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
-            SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4
-                AND length >= 0
-                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
-                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e
+        f"""
+        SELECT coalesce(max(e.entry) + 1, 0)
+        FROM guards AS g CROSS JOIN LATERAL ({_OF_TURN} AND length >= 0) AS e
         WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
         """,
         session,
@@ -105,6 +114,34 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
         turn,
         limit,
     )
+
+
+async def users_of(
+    tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int
+) -> dict[str, str]:
+    """Return the user of each of these turns, of up to `limit` items, as its shortest line has it.
+
+    Where the lines are packed, it is a user about whom a fact was learned in the turn, if any."""
+    rows = await tx.fetch(
+        f"""
+        SELECT g.turn, coalesce(block.line, '') AS line, (
+            SELECT max(evidence ->> 'user') FROM facts WHERE tenant = $1 AND project = $2
+                AND block.line IS NULL AND NOT forgotten
+                AND evidence ->> 'session' = $3 AND evidence ->> 'turn' = g.turn) AS user_id
+        FROM guards AS g CROSS JOIN LATERAL ({_OF_TURN} ORDER BY size_bytes LIMIT 1) AS e
+        {_LINE.format("")}
+        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = ANY($5::text[])
+            AND g.done
+        """,
+        session,
+        index_id,
+        turns,
+        limit,
+    )
+    return {
+        row["turn"]: (orjson.loads(row["line"]) if row["line"] else row).get("user_id") or ""
+        for row in rows
+    }
 
 
 async def items(
@@ -116,18 +153,13 @@ async def items(
     """
     return await tx.fetch_as(
         SessionItem,
-        """
+        f"""
         SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,
                char_length(e.text) AS chars, block.line
         FROM (SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry < $4
             AND length >= 0
               ORDER BY entry DESC LIMIT $5) AS e
-        LEFT JOIN LATERAL (
-            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
-                AND b.start <= e.start
-                AND e.size_bytes <= $7
-            ORDER BY b.start DESC LIMIT 1) AS block ON true
+        {_LINE.format("AND e.size_bytes <= $7")}
         ORDER BY e.entry DESC
         """,
         index_id,
@@ -166,11 +198,7 @@ async def read_messages(
         )
         SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $7 + 1) AS text,
             block.line
-        FROM chosen AS e LEFT JOIN LATERAL (
-            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
-                AND b.start <= e.start
-            ORDER BY b.start DESC LIMIT 1) AS block ON true
+        FROM chosen AS e {_LINE.format("")}
         ORDER BY e.entry
         """,
         index_id,

@@ -294,6 +294,18 @@ async def test_a_key_is_changed_in_what_is_given_and_stays_in_the_rest(
     await root.refuses("CONFLICT", "keys_update", key_id=key_id, label="c")
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+async def test_empty_user_is_refused_and_binding_is_removed_by_name(root: Door, empty: str) -> None:
+    before = await root("keys_list")
+    await root.refuses("INVALID_ARGUMENT", "keys_create", user_id=empty)
+    assert await root("keys_list") == before
+    made = await root("keys_create", user_id="ada")
+    about = {"key_id": made["key"]["key_id"]}
+    await root.refuses("INVALID_ARGUMENT", "keys_update", **about, user_id=empty)
+    assert (await root("keys_update", **about, label="x"))["key"]["user_id"] == "ada"
+    assert (await root("keys_update", **about, any_user=True))["key"]["user_id"] == ""
+
+
 async def test_a_tenant_of_open_mode_makes_keys_for_itself(
     call: Door, doorman: Authenticator
 ) -> None:

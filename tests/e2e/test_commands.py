@@ -506,6 +506,13 @@ def test_list_of_keys_shows_what_a_key_may_do(memsvc: Command) -> None:
     assert row[7] == bound["expires_at"][:16].replace("T", " ")
 
 
+@pytest.mark.parametrize("option", ["--user", "--project"])
+def test_key_for_an_empty_name_is_refused(memsvc: Command, option: str) -> None:
+    before = said(memsvc("key", "list"))
+    assert memsvc("key", "create", option, "").returncode
+    assert said(memsvc("key", "list")) == before
+
+
 @pytest.mark.slow
 def test_a_key_is_rotated_and_both_open_meanwhile(data_folder: Path) -> None:
     data_dir = data_folder

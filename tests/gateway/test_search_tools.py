@@ -191,6 +191,39 @@ async def test_words_find_turns_that_a_prompt_is_not_told_and_other_words_find_n
         assert (await used(one, "search", query="quantum chromodynamics"))["results"] == []
 
 
+async def test_turns_of_a_session_of_several_users_are_found(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, wired(service.app) as url:
+        keys = {user: await service.key(user_id=user) for user in ("ada", "ben", "zed")}
+        confined = await service.key(projects=frozenset({"work"}))
+        async with connected(url, "key-one") as one:
+            for turn, user, text in (
+                ("t1", "ada", "We decided to use PostgreSQL 17."),
+                ("t2", "ben", "The staging server is called otter."),
+            ):
+                said = [{"role": "user", "content": text}]
+                about = {"session_id": "team", "user_id": user, "turn_id": turn}
+                await used(one, "memory_after_turn", **about, input_items=said, output_items=[])
+            for user in keys:
+                said = [{"role": "user", "content": "My private cello is brown."}]
+                about = {"session_id": f"of-{user}", "user_id": user, "turn_id": "t"}
+                await used(one, "memory_after_turn", **about, input_items=said, output_items=[])
+            for query, turn in (("PostgreSQL 17", "t1"), ("staging server otter", "t2")):
+                found = (await used(one, "search", query=query))["results"]
+                assert found[0]["id"] == f"turn:team/{turn}"
+            found = (await used(one, "search", query="private cello"))["results"]
+            assert {each["id"] for each in found} == {f"turn:of-{user}/t" for user in keys}
+            assert (await used(one, "search", query="quantum"))["results"] == []
+        for key, expected in ((keys["ben"], ["turn:team/t2"]), (keys["zed"], []), (confined, [])):
+            async with connected(url, key) as client:
+                found = (await used(client, "search", query="staging server otter"))["results"]
+                assert [each["id"] for each in found][:1] == expected
+        async with connected(url, keys["ben"]) as client:
+            found = (await used(client, "search", query="private cello"))["results"]
+            assert [each["id"] for each in found] == ["turn:of-ben/t"]
+
+
 async def test_a_key_of_a_user_who_never_spoke_finds_memories_of_this_user(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:

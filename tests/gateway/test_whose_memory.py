@@ -189,11 +189,14 @@ async def test_bound_key_names_no_other_user_and_no_other_project(
 async def test_bound_key_makes_no_key_of_another_user(service: Service) -> None:
     bound = Client(service, "rest", await service.key(user_id="ada"))
     assert (await bound("keys_create", user_id="bob"))["code"] == "PERMISSION_DENIED"
-    assert (await bound("keys_create", user_id=""))["code"] == "PERMISSION_DENIED"
     made = await bound("keys_create")
+    about = {"key_id": made["key"]["key_id"], "any_user": True}
+    assert (await bound("keys_update", **about))["code"] == "PERMISSION_DENIED"
     assert made["key"]["user_id"] == "ada"
     rotated = await bound("keys_rotate", key_id=made["key"]["key_id"])
     assert rotated["key"]["user_id"] == "ada"
+    for empty in ("", "  "):
+        assert (await bound("keys_create", user_id=empty))["code"] == "INVALID_ARGUMENT"
     free = Client(service, "rest", headers={"X-Memsvc-User": "bob"})
     assert (await free("keys_create", label="free"))["key"]["user_id"] == ""
 

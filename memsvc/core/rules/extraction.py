@@ -110,14 +110,20 @@ def extract(
     turn: str,
     user: str,
     chars_max: int = TURN_CHARS_READ,
+    certain: bool = False,
 ) -> list[Claim]:
-    """Return the claims in the user messages of a turn, in order (pairs of event id and text)."""
-    readings = read(["" if is_memory_block(text) else text for _, text in messages], chars_max)
+    """Return the claims in the user messages of a turn, in order (pairs of event id and text).
+
+    With `certain`, every sentence with the form of a rule is one, however unlikely it looks."""
+    texts = ["" if is_memory_block(text) else text for _, text in messages]
+    readings = read(texts, chars_max, certain=certain)
     events = [event for event, _ in messages]
     return claims_of(zip(events, readings, strict=True), session=session, turn=turn, user=user)
 
 
-def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[Reading]":
+def read(
+    texts: Sequence[str], chars_max: int = TURN_CHARS_READ, *, certain: bool = False
+) -> "list[Reading]":
     """Return what the rules find in each text, reading `chars_max` characters in all, newest first.
 
     The texts are those of user messages, "" for any other item: the rules are in the first person,
@@ -130,7 +136,7 @@ def read(texts: Sequence[str], chars_max: int = TURN_CHARS_READ) -> "list[Readin
             continue
         text = _clean_text(whole_text, min(chars_max, TEXT_CHARS_READ))
         chars_max -= len(text)
-        readings.append(_reading_of(Message(text)) if text else NOTHING)
+        readings.append(_reading_of(Message(text), certain=certain) if text else NOTHING)
     judge.cache_clear()  # what people said stays in memory alone, where it can be forgotten
     return readings[::-1]
 
@@ -151,12 +157,12 @@ def claims_of(
     return _with_unique_records(claims)
 
 
-def _reading_of(message: Message) -> "Reading":
+def _reading_of(message: Message, *, certain: bool) -> "Reading":
     message, requests = memory_requests(message)
     text = message.text
     asked = [span for request in requests for span in request.contents]
     by_rule: dict[tuple[str, str, bool, int], _Match] = {}
-    for match in _iter_matches(message, asked):
+    for match in _iter_matches(message, [(0, len(text))] if certain else asked):
         # where two rules of a topic match the same words, the first one wins
         by_rule.setdefault((match.topic.fact_id, match.key, match.deletes, match.at), match)
     read_already = [(match.at, match.end, match.topic.fact_id) for match in by_rule.values()]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import asyncpg
+import pytest
 
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -54,6 +55,7 @@ async def test_a_corrected_statement_gives_its_value_by_the_rules(door: Door) ->
         record = (await only(door, old))["record_id"]
         done = await door(CORRECT, **U1, record_id=record, statement=statement)
         assert (done["fact"]["value"], done["fact"]["statement"]) == (value, statement)
+        assert (done["note"] is None) is (value != statement)
         assert done["fact"]["record_id"] != record
         again = await door(CORRECT, **U1, record_id=record, statement=statement)
         assert (again["changed"], again["fact"]["record_id"]) == (
@@ -62,14 +64,19 @@ async def test_a_corrected_statement_gives_its_value_by_the_rules(door: Door) ->
         )
 
 
-async def test_statement_of_another_topic_changes_what_the_fact_is_about(door: Door) -> None:
+@pytest.mark.parametrize(
+    ("statement", "key"),
+    [("My manager is called Marta.", "manager"), ("My boss's name is Marta.", "boss")],
+)
+async def test_statement_of_another_topic_changes_what_the_fact_is_about(
+    door: Door, statement: str, key: str
+) -> None:
     await say(door, "t1", "My sister is called Marta.", user_id="u1")
     old = await only(door, "Marta")
-    statement = "My manager is called Marta."
     done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
     assert (done["changed"], done["fact"]["key"], done["fact"]["value"]) == (
         True,
-        "manager",
+        key,
         "Marta",
     )
     assert (done["fact"]["evidence"]["origin"], done["fact"]["tier"]) == ("person", "L0")
@@ -79,8 +86,21 @@ async def test_statement_of_another_topic_changes_what_the_fact_is_about(door: D
     assert (past["key"], past["superseded_by"]) == ("sister", active["record_id"])
     again = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
     assert not again["changed"]
-    asked = await ask(door, "What is my manager called?", user_id="u1", session="s2")
+    asked = await ask(door, f"What is my {key} called?", user_id="u1", session="s2")
     assert "Marta" in values(asked)
+
+
+@pytest.mark.parametrize(
+    "statement", ["Marta is my manager, not my sister.", "I have no sister.", "No, that's wrong."]
+)
+async def test_answer_says_that_a_statement_of_no_known_form_keeps_the_kind_of_fact(
+    door: Door, statement: str
+) -> None:
+    await say(door, "t1", "My sister is called Marta.", user_id="u1")
+    old = await only(door, "Marta")
+    done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
+    assert (done["fact"]["key"], done["fact"]["statement"]) == ("sister", statement)
+    assert "the kind of the fact is unchanged" in done["note"]
 
 
 async def test_correction_to_a_fact_that_is_known_already_ends_the_wrong_one(door: Door) -> None:

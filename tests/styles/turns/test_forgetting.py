@@ -337,8 +337,8 @@ async def test_nobody_forgets_what_is_not_theirs(door: Door, other_scope: Scope)
     assert values(await ask(door, NAME, user_id="u1")) == ["Ada"]
 
 
-@pytest.mark.parametrize("whose", [{}, {"user_id": "u2"}])
-async def test_a_forgotten_turn_takes_the_facts_of_whoever_spoke_with_it_whoever_asks(
+@pytest.mark.parametrize("whose", [{}, {"user_id": "u1"}])
+async def test_a_forgotten_turn_takes_the_facts_of_whoever_spoke_with_it(
     door: Door, whose: dict[str, str]
 ) -> None:
     await say(door, "t1", "My name is Ada.", user_id="u1")
@@ -354,7 +354,7 @@ async def test_a_forgotten_turn_takes_the_facts_of_whoever_spoke_with_it_whoever
 
 async def test_a_fact_that_is_named_beside_a_turn_is_the_callers_own(door: Door) -> None:
     await say(door, "t1", "My name is Ada.", user_id="u1")
-    await say(door, "t2", "My favourite colour is green.", user_id="u1")
+    await say(door, "t2", "My favourite colour is green.", user_id="u2")
     await say(door, "t3", "My name is Bob.", user_id="u2")
     done = await door(
         FORGET, session_id="s1", user_id="u2", fact_ids=["user_name"], turn_ids=["t2"]

@@ -272,3 +272,53 @@ async def test_recalled_messages_and_facts_name_their_users(opened: Opened) -> N
     elsewhere = memory(await ask(door, "What is my job?", session="new", user_id="ada"))
     assert elsewhere["facts"]
     assert not any("user" in fact for fact in elsewhere["facts"])
+
+
+FORGET = "memory_forget"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_user_cannot_forget_turns_of_another_users_session(door: Door, dry_run: bool) -> None:
+    await say(door, "t1", "I live in Kiel.", session="private", user_id="bo")
+    ada: dict[str, Any] = {"session_id": "private", "user_id": "ada"}
+    for given in ({"turn_ids": ["t1"]}, {"query": "I live in Kiel"}, {"fact_ids": ["user_home"]}):
+        found = await door(FORGET, **ada, **given, dry_run=dry_run)
+        assert (found["facts"], found["turns"], found["sentences"]) == ([], [], [])
+        assert "I live" not in str(found)
+        assert found["not_found"] == [*given.get("turn_ids", ()), *given.get("fact_ids", ())]
+    [fact] = (await door("memory_list_facts", session_id="private", user_id="bo"))["facts"]
+    await door.refuses(
+        "NOT_FOUND", "memory_correct_fact", **ada, record_id=fact["record_id"], value="Rome"
+    )
+    for rated in ({"turn_id": "t1"}, {"record_id": fact["record_id"]}):
+        await door.refuses("NOT_FOUND", "memory_feedback", **ada, **rated, verdict="wrong")
+    done = await door(FORGET, session_id="private", user_id="bo", turn_ids=["t1"], dry_run=dry_run)
+    assert [one["turn_id"] for one in done["turns"]] == ["t1"]
+    assert len(done["facts"]) == 1
+
+
+async def test_user_cannot_reach_facts_without_a_user_in_another_users_session(door: Door) -> None:
+    await say(door, "t1", "I live in Kiel.", session="private")
+    await say(door, "t2", "Hello.", session="private", user_id="bo")
+    [fact] = (await door("memory_list_facts", session_id="private"))["facts"]
+    ada = {"session_id": "private", "user_id": "ada"}
+    record = fact["record_id"]
+    found = await door(FORGET, **ada, fact_ids=[record], dry_run=True)
+    assert (found["facts"], found["not_found"]) == ([], [record])
+    await door.refuses("NOT_FOUND", "memory_correct_fact", **ada, record_id=record, value="Rome")
+
+
+@pytest.mark.parametrize("said", ["I live in Kiel.", "Hello there."])
+async def test_user_forgets_only_own_turns_of_a_shared_session(door: Door, said: str) -> None:
+    await say(door, "t1", said, answer="Fine.", session=ROOM, user_id="bo")
+    await say(door, "t2", said, answer="Fine.", session=ROOM, user_id="ada")
+    await say(door, "t3", "Good morning.", session=ROOM)
+    turns = ["t1", "t2", "t3"]
+    for dry_run in (True, False):
+        found = await door(FORGET, session_id=ROOM, user_id="ada", turn_ids=turns, dry_run=dry_run)
+        assert [one["turn_id"] for one in found["turns"]] == ["t2", "t3"]
+        assert found["not_found"] == ["t1"]
+        assert {one["evidence"]["user_id"] for one in found["facts"]} <= {"ada"}
+        assert {one["turn_id"] for one in found["sentences"]} <= {"t2", "t3"}
+    rest = await door(FORGET, session_id=ROOM, turn_ids=turns)
+    assert [one["turn_id"] for one in rest["turns"] if one["items"]] == ["t1"]

@@ -1,7 +1,8 @@
 """Correction of facts by a person; what was held before stays as history."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -29,7 +30,7 @@ from memsvc.core.untrusted import plain_line
 from memsvc.store import fact_history, facts, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
-from memsvc.store.locks import Lock, index_lock, session_lock
+from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.style_files import append
 from memsvc.styles.embedding import queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
@@ -65,6 +66,10 @@ async def write_merge(
     await queue_embedding(tx, now)
 
 
+KIND_NOTE: Final = (
+    "the statement has no form that the rules know, so the kind of the fact is unchanged: if it no"
+    " longer fits, forget the fact and let the user say it anew"
+)
 WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
 
@@ -93,16 +98,11 @@ Correction = NewStatement | NewValue | Restored
 
 @frozen
 class CorrectedFact:
-    """The fact that holds now, and whether that was changed."""
+    """The fact that holds now, whether that was changed, and a note for the caller."""
 
     fact: Fact
     changed: bool
-
-
-def _indexes_and_locks(owner: FactOwner) -> tuple[dict[int, TurnIndex], list[Lock]]:
-    indexes = {target_index.number: target_index for target_index in owner.indexes()}
-    names = sorted(target_index.name for target_index in indexes.values())
-    return indexes, [session_lock(owner.session), *map(index_lock, names)]
+    note: str | None = None
 
 
 @frozen
@@ -113,6 +113,20 @@ class FactCorrection:
     clock: Clock
     options: TurnOptions
 
+    @asynccontextmanager
+    async def _begin(
+        self, scope: Scope, owner: FactOwner
+    ) -> AsyncIterator[tuple[Tx, str, dict[int, TurnIndex]]]:
+        """Lock the facts of an owner; yield its session and indexes, as far as within reach."""
+        names = sorted(target_index.name for target_index in owner.indexes())
+        async with self.database.begin(
+            scope,
+            locks=[session_lock(owner.session), *map(index_lock, names)],
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
+        ) as tx:
+            near = await owner.within_reach(tx)
+            yield tx, near.session, {one.number: one for one in near.indexes()}
+
     async def correct(
         self, scope: Scope, owner: FactOwner, record_id: str, correction: Correction
     ) -> CorrectedFact:
@@ -121,14 +135,11 @@ class FactCorrection:
         Nothing changes where that holds already. NOT_FOUND for an id without a fact, or of a
         forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
         session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
-        indexes, locks = _indexes_and_locks(owner)
         now = self.clock.now()
-        async with self.database.begin(
-            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
-        ) as tx:
-            old = await _find(tx, list(indexes), owner.session, record_id)
-            policy = await self._policy(tx, owner.session, old.statement.evidence.session)
-            new = _corrected(old.statement, correction, now)
+        async with self._begin(scope, owner) as (tx, session, indexes):
+            old = await _find(tx, list(indexes), session, record_id)
+            policy = await self._policy(tx, session, old.statement.evidence.session)
+            new, note = _corrected(old.statement, correction, now)
             known = await facts.facts_of_claims(tx, list(indexes), [new])
             same = next(
                 (fact for fact in known if fact.is_valid(now) and _says(fact, new, correction)),
@@ -162,7 +173,7 @@ class FactCorrection:
                 now,
             )
         fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
-        return CorrectedFact(fact, changed=True)
+        return CorrectedFact(fact, True, note)
 
     async def feedback(
         self, scope: Scope, owner: FactOwner, *, record_id: str, turn: str, helped: bool
@@ -172,21 +183,18 @@ class FactCorrection:
         The latest feedback counts. It changes the rank of the entries by a bounded factor; a fact
         that was wrong is in doubt until it helps. NOT_FOUND for what is not there or was forgotten;
         RESOURCE_BUSY when the session's writer takes too long."""
-        indexes, locks = _indexes_and_locks(owner)
-        async with self.database.begin(
-            scope, locks=locks, lock_timeout_ms=self.options.session_lock_timeout_ms
-        ) as tx:
+        async with self._begin(scope, owner) as (tx, session, indexes):
             if turn:
-                index_id = turn_index.turns(owner.session).number
+                index_id = turn_index.turns(session).number
                 limit = self.options.items_max * 3
-                found = await index.list_visible(tx, owner.session, index_id, [turn], limit=limit)
+                found = await index.list_visible(tx, session, index_id, [turn], limit=limit)
                 entries = [item.entry for item in found.get(turn, ())]
                 if not entries:
                     raise not_found(
                         "this session has no turn with this turn_id; it may have been forgotten"
                     )
             else:
-                fact = await _find(tx, list(indexes), owner.session, record_id)
+                fact = await _find(tx, list(indexes), session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
                 await self._set_doubt(tx, indexes[index_id], fact, helped=helped)
             changed = await index.set_feedback(tx, index_id, entries, 1 if helped else -1)
@@ -230,11 +238,14 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
     )
 
 
-def _corrected(old: Statement, correction: Correction, now: datetime) -> Statement:
-    """Return the statement that replaces one.
+def _corrected(
+    old: Statement, correction: Correction, now: datetime
+) -> tuple[Statement, str | None]:
+    """Return the statement that replaces one, and a note if rules read no topic in a sentence.
 
     It is of the same topic, unless a whole sentence is the new statement and says something else.
     """
+    note = None
     match correction:
         case Restored():
             value, statement = old.value, old.statement
@@ -248,12 +259,12 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
                 statement = old.statement
         case NewStatement(text=text):
             statement = _checked(text, "statement", old.key)
-            old, value = _read(statement, old)
+            old, value, note = _read(statement, old)
         case _:
             assert_never(correction)
     mark = "\x1f".join((old.record_id, value, statement, now.isoformat()))
     number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
-    return replace(
+    new = replace(
         old,
         record=f"{old.evidence.turn}-person-{number}",
         slot=slot_of(value) if old.slot and value != old.value else old.slot,
@@ -265,30 +276,33 @@ def _corrected(old: Statement, correction: Correction, now: datetime) -> Stateme
             FactExpiry(*conflict, value, exact=True) for conflict in _CONFLICTS.get(old.fact_id, ())
         ),
     )
+    return new, note
 
 
-def _read(statement: str, old: Statement) -> tuple[Statement, str]:
-    """Return a fact of the topic of a statement, and the value, which may not be that of the fact.
+def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None]:
+    """Return a fact of the topic of a statement, the value, and a note if rules read no topic.
 
-    Both are as rules read them. Where they read no topic but that of any sentence, the topic is the
-    old one, and the value the old one, if it is said, or else the whole statement."""
+    The value may not be that of the fact. Both are as rules read them. Where they read no topic but
+    that of any sentence, the topic is the old one, and the value the old one, if it is said, or
+    else the whole statement."""
     source = old.evidence
     claims = extract(
         [(source.item, statement)],
         session=source.session,
         turn=source.turn,
         user=source.user,
+        certain=True,
     )
     read = [claim for claim in claims if isinstance(claim, Statement)]
     of_topic = [claim for claim in read if claim.identity[:2] == old.identity[:2]]
     if len(read) == 1 and read[0].fact_id != topics.STATEMENT.fact_id:
         of_topic = read
     if of_topic:
-        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value
+        return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value, None
     value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
     if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
-        return old, old.value
-    return old, statement
+        return old, old.value, KIND_NOTE
+    return old, statement, KIND_NOTE
 
 
 def _checked(text: str, name: str, key: str) -> str:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 from memsvc.core.call_context import step_done
 from memsvc.core.errors import not_found
@@ -18,6 +18,7 @@ from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import (
+    conversation,
     fact_history,
     facts,
     forgets,
@@ -91,6 +92,12 @@ class FactOwner:
             "session": [session_index],
             "user": user_indexes,
         }[self.owner_kind]
+
+    async def within_reach(self, tx: Tx) -> Self:
+        """Return the owner, without its session if only other users spoke there."""
+        row = await sessions.find(tx, self.session) if self.user else None
+        is_of_others = row and not row.shared and row.user_id not in ("", self.user)
+        return replace(self, session="") if is_of_others else self
 
 
 @frozen
@@ -185,9 +192,7 @@ class FactRemoval:
         """Return what would be forgotten now; changes nothing."""
         embedding = await embed_query(self._embedding, targets.question)
         async with self._database.begin_read(scope) as tx:
-            named = await self._named(tx, owner, targets, embedding)
-            speakers = await _speakers(tx, owner, targets)
-            return await self._found(tx, owner, targets, named, speakers)
+            return (await self._planned(tx, owner, targets, embedding))[-1]
 
     async def forget(
         self, scope: Scope, owner: FactOwner, targets: RemovalTargets, *, erase: bool = False
@@ -195,16 +200,15 @@ class FactRemoval:
         """Forget facts and turns, all or nothing.
 
         Past values of the facts go too, and so do the facts that were learned in the turns, about
-        any user, and the sentences that say them, in every session of the user. Stating them again
-        makes new facts. Unless it is to `erase` them, `undo` takes it back while the grace lasts.
-        RESOURCE_BUSY when a session's writer takes too long."""
+        any user, and the sentences that say them, in every session of the user. Turns that another
+        user said are unknown to a user. Stating facts again makes new ones. Unless it is to `erase`
+        them, `undo` takes it back while the grace lasts. RESOURCE_BUSY when a session's writer
+        takes too long."""
         now = self._clock.now()
         keyed = await self._digests.key(scope)
         embedding = await embed_query(self._embedding, targets.question)
         async with self._database.begin_read(scope) as tx:
-            named = await self._named(tx, owner, targets, embedding)
-            speakers = await _speakers(tx, owner, targets)
-            planned = await self._found(tx, owner, targets, named, speakers)
+            owner, named, speakers, planned = await self._planned(tx, owner, targets, embedding)
         session_names = {owner.session, *planned.forgetting.sessions}
         while True:
             index_names = sorted(
@@ -230,6 +234,19 @@ class FactRemoval:
             # said or found meanwhile, in another session or about another user: retry with these
             speakers |= latest
             session_names.update(found.forgetting.sessions)
+
+    async def _planned(
+        self,
+        tx: Tx,
+        owner: FactOwner,
+        targets: RemovalTargets,
+        embedding: QueryEmbedding | None,
+    ) -> tuple[FactOwner, _Named, set[str], RemovedFacts]:
+        """Return the owner within reach, what is named, who spoke, and what would be forgotten."""
+        owner = owner if targets.earlier else await owner.within_reach(tx)
+        named = await self._named(tx, owner, targets, embedding)
+        speakers = await _speakers(tx, owner, targets)
+        return owner, named, speakers, await self._found(tx, owner, targets, named, speakers)
 
     async def _named(
         self,
@@ -341,22 +358,21 @@ class FactRemoval:
             turns=(),
             forgotten=targets.earlier,
         )
-        items = {}
-        if targets.turns:
+        items, turns = {}, targets.turns
+        if turns:
+            number, limit = turn_index.turns(owner.session).number, self._options.items_max * 3
+            if owner.user and not targets.earlier:
+                users = await conversation.users_of(tx, owner.session, number, turns, limit=limit)
+                turns = [turn for turn in turns if users.get(turn, "") in ("", owner.user)]
             items = await index.list_visible(
-                tx,
-                owner.session,
-                turn_index.turns(owner.session).number,
-                targets.turns,
-                limit=self._options.items_max * 3,
-                also_hidden=targets.earlier,
+                tx, owner.session, number, turns, limit=limit, also_hidden=targets.earlier
             )
             learned_in = [one.number for one in _turn_indexes(owner, targets, speakers)]
             known_places = {(fact.index_id, fact.entry) for fact in matching}
             matching += [
                 fact
                 for fact in await fact_history.find_by_names(
-                    tx, learned_in, names=(), session=owner.session, turns=targets.turns
+                    tx, learned_in, names=(), session=owner.session, turns=turns
                 )
                 if (fact.index_id, fact.entry) not in known_places
             ]

@@ -204,6 +204,7 @@ class ForgottenFacts:
 class FactChange:
     changed: Annotated[bool, "false if the value was already current"]
     fact: Annotated[ListedFact, "the value that is now current"]
+    note: Annotated[str | None, "further information for the caller"] = None
 
 
 @frozen
@@ -280,13 +281,11 @@ class FactTools:
 
         Pass the true statement or value, or restore a past or questioned value. The old value is
         kept as history."""
-        corrections: list[Correction] = []
-        if statement is not None:
-            corrections.append(NewStatement(statement))
-        if value is not None:
-            corrections.append(NewValue(value))
-        if restore:
-            corrections.append(Restored())
+        corrections: list[Correction] = [
+            *([] if statement is None else [NewStatement(statement)]),
+            *([] if value is None else [NewValue(value)]),
+            *([Restored()] if restore else []),
+        ]
         if len(corrections) != 1:
             raise invalid(
                 "pass exactly one of statement, value and restore",
@@ -295,7 +294,8 @@ class FactTools:
             )
         owner = FactOwner(session_id, user_id, reach)
         corrected = await self.fact_correction.correct(scope, owner, record_id, corrections[0])
-        return FactChange(corrected.changed, _listed(corrected.fact, self.clock.now()))
+        fact = _listed(corrected.fact, self.clock.now())
+        return FactChange(corrected.changed, fact, corrected.note)
 
     @fact_tool(
         "memory_feedback",
