@@ -364,6 +364,9 @@ async def test_no_number_is_cut_from_a_sentence_whose_fact_stays(encoding_door: 
 
 NAMED = [
     ("Momo", "Momo", "Momo is our cat.", "The vet says Momo's kidneys are bad."),
+    ("bruno", "Bruno", "Bruno is my ex.", "bruno still has my camping stove"),
+    ("forget jess", "jess", "jess is getting married.", "dinner with jess was great"),
+    ("olvida a Denise", "Denise", "Denise es mi prima.", "Denise vive en Lugo."),
     ("everything about Mr Pike", "Pike", "Mr Pike is my landlord.", "I lent my drill to Mr Pike."),
     ("alles über Petra", "Petra", "Petra ist schwanger.", "Mit Petra war ich Ski fahren."),
     ("olvida todo sobre Ana", "Ana", "Ana es mi jefa.", "Comí con Ana el jueves."),
@@ -381,7 +384,8 @@ async def test_a_name_goes_in_every_sentence_that_holds_it(
     assert {one["session_id"] for one in listed["sentences"]} == {"old", "older"}
     done = await door(FORGET, session_id="new", user_id="ada", query=query, dry_run=False)
     for question in (f"Who is {name}?", first, second):
-        assert name not in await told(door, question, session="s1", user_id="ada")
+        said = await told(door, question, session="s1", user_id="ada")
+        assert name.casefold() not in said.replace(question, "").casefold()
     assert "Graz" in await told(door, "Where do I live?", session="s1", user_id="ada")
     await door(FORGET, session_id="new", user_id="ada", undo=done["forget_id"])
     assert name in await told(door, first, session="s1", user_id="ada")

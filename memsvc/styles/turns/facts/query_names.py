@@ -36,6 +36,12 @@ _TITLE: Final = re.compile(
     r"(?:Herrn?|Frau|Mr|Mrs|Ms|Miss|Dr|Prof|Se?ñor|Señora|Sra?|Monsieur|Madame|Mme|M)\.?"
 )
 _MARKS: Final = " .,;:!?\"'“”„«»"
+_FORGET: Final = re.compile(
+    r"\W*(?:please |bitte |por favor )?"
+    r"(?:forget|delete|remove|erase|wipe|vergiss|lösche?|oublie[rz]?|efface[rz]?|olvida|borra)"
+    r"(?: about| a)? ",
+    re.IGNORECASE,
+)
 _EVERYTHING: Final = re.compile(
     r"\b(?:(?:everything|anything|all|whatever)\b.{0,40}?\b(?:about|on|of)|alles\b.{0,20}?\b(?:über|von|zu[mr]?)"
     r"|todo\b.{0,20}?\b(?:sobre|de)|tout\b.{0,20}?\b(?:sur|de|concerne))\b",
@@ -94,16 +100,19 @@ def _words(fact: Fact) -> str:
 def whole_name(question: str, said: Set[str]) -> str:
     """Return whose name a query wants to be forgotten in every sentence, "" if it asks for less.
 
-    "everything about Herr Pichler", "todo sobre Ana"; or nothing but the name: "Momo". `said` are
-    those terms of the query that the person has used before."""
+    "everything about Herr Pichler", "todo sobre Ana"; or nothing but the name or a word that is no
+    kind of fact: "Momo", "forget bruno". `said` are those terms of the query that the person has
+    used before."""
     if (found := _EVERYTHING_CJK.search(question)) is not None:
         return found[1] or found[2]
     lead = _EVERYTHING.search(question)
-    words = question[lead.end() if lead else 0 :].strip(_MARKS).split()
+    rest = question[lead.end() :] if lead else _FORGET.sub("", question)
+    words = rest.strip(_MARKS).split()
     names = [word for word in words if word[0].isupper()]
     if lead is None:
-        is_titled = len(words) == 2 and _TITLE.fullmatch(words[0])
-        words = words if names == words and (len(words) == 1 or is_titled) else []
+        is_titled = len(words) == 2 and names == words and _TITLE.fullmatch(words[0])
+        is_word = len(words) == 1 and not requested_fact_ids(question)
+        words = words if is_titled or is_word else []
     else:
         words = names or words[: len(words) == 1]
     name = " ".join(words)
