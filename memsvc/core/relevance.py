@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from memsvc.core.question_kinds import QuestionKind
 from memsvc.core.ranking import Candidate
 
-FLOOR: Final = 0.5
+FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
 ENTRIES_JUDGED: Final = 50
 """Best entries of a ranking of which each is judged by itself."""
@@ -19,7 +19,7 @@ OPEN_QUESTION_FACTOR: Final = 1.2
 """Factors of questions about the user's own matters, and of those that are neither about these nor
 of general knowledge, where nothing but their words tells."""
 ASKED_FACTOR: Final = 3.0
-OWN_WORDS: Final = 2.0
+OWN_WORDS: Final = 3.1
 """Log-odds that words of the user's own matters add to those that a question is about memory."""
 ASKS_MAX: Final = 4.0
 SIMILARITY_RATE: Final = 6.0

@@ -9,6 +9,7 @@ from typing import Final
 from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.facts import Fact, Identity
 from memsvc.core.redaction import comparable
+from memsvc.core.rules.change_words import CJK
 from memsvc.core.rules.extraction import LANGUAGES, requested_fact_ids
 from memsvc.core.rules.text_requests import FIRST_PERSON
 from memsvc.core.rules.topics import BIRTHDAY
@@ -111,7 +112,7 @@ def whole_name(question: str, said: Set[str]) -> str:
     names = [word for word in words if word[0].isupper()]
     if lead is None:
         is_titled = len(words) == 2 and names == words and _TITLE.fullmatch(words[0])
-        is_word = len(words) == 1 and not requested_fact_ids(question)
+        is_word = len(words) == 1 and not CJK.search(question) and not requested_fact_ids(question)
         words = words if is_titled or is_word else []
     else:
         words = names or words[: len(words) == 1]
