@@ -362,13 +362,11 @@ class Dispatch:
         return tool, Scope(caller.tenant, project, caller.projects), arguments
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
-        """Return the error for an unknown tool, with the closest names, or for a hidden one.
+        """Return the error for an unknown or hidden tool, with the closest visible names.
 
-        No other tool takes the place of a hidden one: it may do something else."""
-        if self.catalogue.get(name) is not None:
-            hint = "this key, or this connection, may not call it"
-        else:
-            hint = suggest_name(name, (tool.name for tool in self.tools_for(caller)))
+        None takes the place of a hidden tool: it may do something else."""
+        visible = () if self.catalogue.get(name) else (one.name for one in self.tools_for(caller))
+        hint = suggest_name(name, visible)
         return not_found(f"Unknown tool: {name}", recovery=hint or None)
 
 

@@ -126,9 +126,9 @@ async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(
 
 
 async def forgotten(one: Garden) -> None:
-    await one(
-        "memory_forget", session_id=one.session, user_id=one.user, turn_ids=["t0", "t1", "t2"]
-    )
+    for user in (one.user, one.friend):  # each their own
+        turns = ["t0", "t1", "t2"]
+        await one("memory_forget", session_id=one.session, user_id=user, turn_ids=turns)
 
 
 async def outlived(one: Garden) -> None:

@@ -100,7 +100,6 @@ async def test_it_is_no_tool_resource_prompt_or_completion_over_mcp(service: Ser
         )
         assert outcome.is_error
         assert "Unknown tool" in outcome.content[0].text
-        assert "may not call it" in outcome.content[0].text
         assert "did you mean" not in outcome.content[0].text
         templates = (await client.list_resource_templates()).resource_templates
         assert not any(template.uri_template.startswith("memory://") for template in templates)

@@ -185,9 +185,9 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     chars: list[int] = []
     findings = extraction._reading_of
 
-    def counted(message: Message) -> extraction.Reading:
+    def counted(message: Message, *, certain: bool) -> extraction.Reading:
         chars.append(len(message.text))
-        return findings(message)
+        return findings(message, certain=certain)
 
     monkeypatch.setattr(extraction, "_reading_of", counted)
     middle = "so it is. " * 2000
