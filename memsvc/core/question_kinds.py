@@ -193,9 +193,10 @@ _KEY_CODE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+")
 
 
 def is_keywords(text: str, content: Sequence[str]) -> bool:
-    """Return whether a text is nothing but two or three words to look for, or a code.
+    """Return whether a text consists of two or three words to look for, or of a code.
 
-    `content` are its terms that are no common words. A single word may be a command."""
+    `content` are the terms of the text without common words. A single word could be a command, such
+    as "commit", and does not count."""
     words = text.split()
     if len(words) == 1:
         return _KEY_CODE.fullmatch(words[0]) is not None

@@ -37,8 +37,8 @@ TOP_RESULT_COUNT: Final = 10
 """Ranked entries that come first, by their scores alone."""
 OTHER_DAYS: Final = 3
 """Maximum number of entries of further days that come next."""
-BEST_SHARE: Final = 0.4
-"""Minimum share of the best score for such an entry, and for all that come later."""
+OTHER_DAYS_SHARE: Final = 0.4
+"""Minimum share of the best score for such an entry."""
 
 
 class Confidence(NamedTuple):
@@ -77,17 +77,17 @@ class Confidence(NamedTuple):
         return relevance * self._asked * exp(score)
 
     def sessions(self, ranked: Sequence[Candidate]) -> frozenset[str]:
-        """Return the sessions of the best entries that are answers by their own evidence.
+        """Return the sessions of those of the best entries that may be shown.
 
-        So are those ranked above one of these."""
+        These are answers by their own evidence, and what is ranked above the first answer."""
         best = ranked[:ENTRIES_JUDGED]
-        evidence = [(one.relevance, one.similarity) for one in best]
-        passing = [
+        evidence = ((one.relevance, one.similarity) for one in best)
+        answers = [
             self._replace(relevance=relevance, similarity=similarity).total >= FLOOR
             for relevance, similarity in evidence
         ]
-        first = passing.index(True) if True in passing else 0
-        return frozenset(one.session for at, one in enumerate(best) if passing[at] or at < first)
+        first = answers.index(True) if True in answers else 0
+        return frozenset(one.session for at, one in enumerate(best) if answers[at] or at < first)
 
     @property
     def _asked(self) -> float:
@@ -131,7 +131,7 @@ def order_by_days(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
     for entry in rest:
         if entry.day in days:
             passed.append(entry)
-        elif entry.score < BEST_SHARE * best[0].score:
+        elif entry.score < OTHER_DAYS_SHARE * best[0].score:
             passed.append(entry)
             break
         else:

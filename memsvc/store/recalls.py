@@ -170,7 +170,7 @@ def _parse_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 EVENT_BYTES_MAX: Final = 100_000
-"""Of a longer message of a session of several users the user is not read."""
+"""Size of a message up to which its user is read, in a session of several users."""
 _ITEM_COLUMNS: Final = (
     *("book", "entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"),
     *("utc_offset", "event"),

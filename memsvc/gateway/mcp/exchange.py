@@ -217,7 +217,7 @@ log = structlog.get_logger("memsvc.mcp")
 
 @frozen
 class SessionEndpoint:
-    """Answers GET by a stream of a session's events, and DELETE by ending the session."""
+    """Answers GET with a stream of a session's events, and DELETE by ending the session."""
 
     notifications: ChangeNotifications
     answers: AnswerStreams

@@ -323,9 +323,8 @@ def _by(chunk: Candidate) -> str:
 class RankedMatches:
     """Ranked matches of a question, best first: items with their confidence, facts, insights.
 
-    `weights` are the weights of the question's terms, `sessions` those with an item that is
-    relevant enough by itself to be shown: others are shown beside it, as the answer may stand
-    there."""
+    `weights` are the weights of the question's terms. Only items of `sessions` may be shown: there
+    one item at least is relevant enough by itself, and the answer may stand beside it."""
 
     pool: ItemPool
     items: Sequence[Candidate]
@@ -340,8 +339,8 @@ class TurnSelection:
     """Selection of items for one prompt: each once, up to `recall_turns_limit`.
 
     `known` are digests of items that the caller has, `prompt` the entries of items in the recent
-    context; neither is recalled again, nor is what the turn itself has already stored. Of sessions
-    other than `sessions` nothing is relevant enough."""
+    context; neither is recalled again, nor is what the turn itself has already stored. Only
+    items of `sessions` may be shown."""
 
     def __init__(
         self,
