@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 120.0
 CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Decimal places that are printed; JSON has all of them."""
-PAGE_MAX: Final = 500
+PAGE_MAX: Final = 200
 OR_STDIN: Final = ", or - for standard input."
 _annotated: Any = Annotated
 

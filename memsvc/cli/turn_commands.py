@@ -1,11 +1,7 @@
 """Command `memsvc turns`: messages and facts of a session, and what a question recalls."""
 
-from collections.abc import Iterator
-from io import BytesIO
 from typing import Annotated, Any
 
-import orjson
-import zstandard
 from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
@@ -18,7 +14,6 @@ from memsvc.cli.tool_client import (
 )
 from memsvc.core.errors import not_found
 from memsvc.core.items import message_at, role_of, text_of
-from memsvc.core.paths import decode_segment, encode_segment
 
 Session = Annotated[str, Argument(help="The id of the session.")]
 User = Annotated[
@@ -31,21 +26,19 @@ User = Annotated[
 
 
 async def ls(call: RemoteTools) -> CommandOutput:
-    """List the sessions of a project, latest first, with the time of their last write."""
-    root = await call("file_stat", path="/memory")
-    entries = await call.list_all("file_list", "entries", path="/memory") if root["exists"] else []
+    """List the sessions of a project, latest first: last write, id and user."""
+    found = await call.list_all("memory_list_sessions", "sessions")
     sessions = [
         {
-            "session": decode_segment(entry["name"]) or entry["name"],
-            "updated_at": entry["updated_at"],
+            "updated_at": one["updated_at"],
+            "session": one["session_id"],
+            "user": f"{one['user_id']} and others" if one["shared"] else one["user_id"],
         }
-        for entry in entries
-        if entry["type"] == "DIRECTORY"
+        for one in found
     ]
-    sessions.sort(key=lambda session: session["updated_at"], reverse=True)
-    header = ["updated_at\tsession"] if sessions else []
     return CommandOutput(
-        {"sessions": sessions}, [*header, *columns(sessions, "updated_at", "session")]
+        {"sessions": sessions},
+        ["\t".join(sessions[0]), *columns(sessions, *sessions[0])] if sessions else [],
     )
 
 
@@ -61,22 +54,18 @@ async def show(
         ),
     ] = 100,
 ) -> CommandOutput:
-    """Show the messages of a session, oldest first: time, turn, role and text of each item.
+    """Show the messages of a session, oldest first: time, turn, speaker or role, and text.
 
     The time shown is the time at which the message was written or, if that is unknown, stored."""
-    items: list[dict[str, Any]] = []
-    for path in reversed(await _event_files(call, session)):
-        items = [*_items(await _bytes(call, path)), *items]
-        if len(items) > last:
-            break
-    if not items:
+    found = await call.list_all("memory_list_turns", "items", limit=last + 1, session_id=session)
+    if not found:
         raise not_found(
             f"session {session} does not exist", recovery="list the sessions with `memsvc turns ls`"
         )
-    shown, has_more = items[-last:], len(items) > last
+    shown, has_more = [_shown(one) for one in reversed(found[:last])], len(found) > last
     return CommandOutput(
         {"session": session, "items": shown, "has_more": has_more},
-        columns(shown, "time", "turn", "role", "text"),
+        columns(shown, "time", "turn", "speaker", "text"),
         f"There are older items: show them with a --last higher than {last}." if has_more else "",
     )
 
@@ -245,41 +234,16 @@ async def _user_of(call: RemoteTools, session: str) -> str | None:
     return next((one["user_id"] or None for one in found if one["session_id"] == session), None)
 
 
-async def _event_files(call: RemoteTools, session: str) -> list[str]:
-    """Return the files of a session's events, oldest first."""
-    root = f"/memory/{encode_segment(session)}/events"
-    entries = await call.list_all("file_list", "entries", path=root, depth=8)
-    events = [
-        entry["path"]
-        for entry in entries
-        if entry["type"] == "FILE"
-        and entry["path"].removeprefix(root).startswith(("/raw/", "/archive/"))
-    ]
-    return sorted(events, key=lambda path: path.rsplit("/", 1)[-1])
-
-
-async def _bytes(call: RemoteTools, path: str) -> bytes:
-    response = await call.send("GET", call.content_path(path))
-    if path.endswith((".zst", ".zstd")):
-        with zstandard.ZstdDecompressor().stream_reader(
-            BytesIO(response.content), read_across_frames=True
-        ) as reader:
-            return reader.read()
-    return response.content
-
-
-def _items(content: bytes) -> Iterator[dict[str, Any]]:
-    for line in content.splitlines():
-        event = orjson.loads(line)
-        if "item" in event:
-            item = event["item"]
-            said_at = message_at(item)
-            yield {
-                "time": said_at.isoformat().replace("+00:00", "Z") if said_at else event["ts"],
-                "turn": event["turn_id"],
-                "role": role_of(item),
-                "text": text_of(item),
-            } | ({} if item.get("type", "message") == "message" else {"item": item})
+def _shown(listed: dict[str, Any]) -> dict[str, Any]:
+    item = listed["item"]
+    said_at = message_at(item or {})
+    return {
+        "time": said_at.isoformat().replace("+00:00", "Z") if said_at else listed["said_at"],
+        "turn": listed["turn_id"],
+        "role": listed["role"],
+        "speaker": listed["speaker"] or listed["role"],
+        "text": text_of(item) if item else listed["text"] + (" ..." if listed["cut"] else ""),
+    } | ({"item": item} if item and item.get("type", "message") != "message" else {})
 
 
 commands = command_group(

@@ -304,7 +304,7 @@ _SEARCH = """
                     AND term = asked.term COLLATE "C"
                 UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book
                     AND fresh.term = asked.term) AS said
-            WHERE {all_pass}(b.book, (hit >> 32)::int4) {passes}) AS m
+            WHERE {unless_none}(b.book, (hit >> 32)::int4) {passes}) AS m
         WHERE m.held > 0
     ), {shelves}, best AS MATERIALIZED (
         SELECT s.book, heap.entry, CASE
@@ -384,7 +384,7 @@ _INDEXES_BY_EMBEDDING = """shelves AS (
             SELECT entry, row_number() OVER () AS place FROM (
                 SELECT entry FROM embeddings
                 WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {model}
-                    AND length(signs) = {dimensions} AND ({all_pass}(book, entry) {passes})
+                    AND length(signs) = {dimensions} AND ({unless_none}(book, entry) {passes})
                 ORDER BY bit_count(signs # {signs}::varbit), entry DESC
                 LIMIT greatest(shelf.near, least({most}, {least} + 3 * shelf.near))
             ) AS nearest) AS one
@@ -461,17 +461,17 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: str) -> s
     given = _HIDDEN.replace("{private}", _PRIVATE if with_first else "")
     counters, passes, until = _COUNTERS, "NOT IN (SELECT * FROM hidden)", ""
     # looked at once, and not for each entry
-    all_pass = "(SELECT count(*) = 0 FROM hidden) OR "
+    unless_none = "(SELECT count(*) = 0 FROM hidden) OR "
     if only:
         entries = (_WITHIN if filter_kind == "within" else _OF_SEARCH_INDEX).format(**only)
         given, counters = _ALLOWED.format(entries=entries, **only), _ALLOWED_COUNTERS
-        passes, all_pass = "IN (SELECT book, search_entry FROM allowed)", ""
+        passes, unless_none = "IN (SELECT book, search_entry FROM allowed)", ""
         until = " AND ({as_of} IS NULL OR said_at <= {as_of})".format(**only)
     all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     by_embedding = _INDEXES_BY_EMBEDDING.format(
         counters=counters,
         passes=passes,
-        all_pass=all_pass,
+        unless_none=unless_none,
         most=CANDIDATES,
         least=CANDIDATES_MIN,
         **numbers,
@@ -481,7 +481,7 @@ def _statement(*, with_embedding: bool, with_first: bool, filter_kind: str) -> s
         filter=given,
         counters=counters,
         passes=passes,
-        all_pass=all_pass,
+        unless_none=unless_none,
         shelves=by_embedding if with_embedding else _INDEXES_BY_TERMS,
         chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
         beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",

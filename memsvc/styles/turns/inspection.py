@@ -173,7 +173,7 @@ class ListedTurnItem:
     turn_id: Annotated[str, "id of the turn"]
     said_at: Annotated[datetime, "time of the message or tool call"]
     role: Annotated[str, "role of the item: user, assistant, tool and so on"]
-    speaker: Annotated[str, "name of the speaker, if known"]
+    speaker: Annotated[str, "name of the speaker, or id of the turn's user, if known"]
     text: Annotated[str, "text of the item, at most 4,000 characters"]
     cut: Annotated[bool, "whether the text was cut"]
     tokens: Annotated[int, "number of tokens that the item takes in a prompt"]
@@ -181,6 +181,23 @@ class ListedTurnItem:
         dict[str, Any] | None,
         "the item as it was stored; null if it is archived or larger than 32 KB",
     ]
+
+
+def _turn_item(item: conversation.SessionItem) -> ListedTurnItem:
+    """Return an item with its speaker: for a user's message without a name, the turn's user."""
+    event = orjson.loads(item.line) if item.line else {}
+    user = event.get("user_id") or "" if item.role == "user" else ""
+    return ListedTurnItem(
+        item.ref,
+        turn_of(item.ref),
+        item.said_at,
+        item.role,
+        item.speaker or user,
+        item.text,
+        item.chars > len(item.text),
+        item.tokens,
+        event.get("item"),
+    )
 
 
 @result
@@ -318,20 +335,7 @@ class InspectionTools:
             )
         page = found[:limit]
         return TurnItemList(
-            items=[
-                ListedTurnItem(
-                    item.ref,
-                    turn_of(item.ref),
-                    item.said_at,
-                    item.role,
-                    item.speaker,
-                    item.text,
-                    item.chars > len(item.text),
-                    item.tokens,
-                    orjson.loads(item.line)["item"] if item.line else None,
-                )
-                for item in page
-            ],
+            items=[_turn_item(item) for item in page],
             next_cursor=str(page[-1].entry) if len(found) > len(page) else None,
         )
 

@@ -99,6 +99,17 @@ async def test_what_was_said_is_listed_the_latest_first_a_page_at_a_time(
     assert (await door("memory_list_turns", session_id="s1", turn_id="never"))["items"] == []
 
 
+async def test_each_user_of_a_shared_session_is_named_as_the_speaker(door: Door) -> None:
+    await say(door, "t1", "Good morning.", answer="Hello.", user_id="ada")
+    await say(door, "t2", "Good morning to you.", user_id="bo")
+    found = await door("memory_list_turns", session_id="s1")
+    assert [(one["role"], one["speaker"]) for one in found["items"]] == [
+        ("user", "bo"),
+        ("assistant", ""),
+        ("user", "ada"),
+    ]
+
+
 async def test_a_long_text_is_cut_and_says_so(door: Door) -> None:
     await say(door, "t1", "word " * 20_000)
     [item] = (await door("memory_list_turns", session_id="s1"))["items"]
