@@ -1,6 +1,7 @@
 """The tools search and fetch, as ChatGPT's connectors expect them, over all memory of a project."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
 from typing import Annotated, Any, Final
@@ -262,7 +263,7 @@ def _one_project(scope: Scope, caller: Caller) -> Scope:
             "this key cannot use the default project",
             recovery="pass one of the projects of this key",
         )
-    return Scope(scope.tenant, project, allowed)
+    return replace(scope, project=project)
 
 
 def _item_text(item: Mapping[str, Any]) -> str:
