@@ -94,6 +94,7 @@ async def update_key(page: Page) -> Response:
         label=form["label"] or None,
         **{"hidden_tools": [], "toolsets": []} | properties,
         all_projects="projects" not in properties,
+        any_user="user_id" not in properties,
         never_expires="expires_at" not in properties,
         even_last="even_last" in form,
     )
@@ -107,6 +108,7 @@ def _key_properties(form: FormFields) -> JsonObject:
         "projects": words(form["projects"]),
         "hidden_tools": words(form["hidden_tools"]),
         "toolsets": words(form["toolsets"]),
+        "user_id": form["user_id"].strip(),
         "expires_at": parse_time(form["expires_at"], "the expiry"),
     }
     return {name: value for name, value in fields.items() if value}
