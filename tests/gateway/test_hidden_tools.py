@@ -1,5 +1,6 @@
 """A tool that a key hides is not there for it, whichever way it comes."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from memsvc.core.scope import Permission
 from memsvc.runtime import all_published
 from tests.gateway.conftest import ORIGIN
 from tests.gateway.served import Service, served
+from tests.gateway.test_whose_memory import greeted, greeting
 from tests.servers import DatabaseUrls
 
 pytestmark = pytest.mark.anyio
@@ -219,6 +221,33 @@ async def listed(http: AsyncClient, **arguments: Any) -> list[str]:
         if not found["has_more"]:
             return paths
         cursor = found["next_cursor"]
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+@pytest.mark.parametrize("toolset", ["agent", "host"])
+async def test_instructions_name_only_tools_that_the_key_may_call(
+    service: Service, method: str, toolset: str
+) -> None:
+    hidden = frozenset({"memory_forget", "memory_before_turn", "elfmem_recall"})
+    told = {}
+    for name, key in (
+        ("all", await service.key()),
+        ("hidden", await service.key(hidden_tools=hidden)),
+        ("reader", await service.key(permissions=frozenset({Permission.READ}))),
+    ):
+        async with service.http(key) as http:
+            headers = greeted(method) | {"X-Memsvc-Tools": toolset}
+            answer = await http.post("/mcp", json=greeting(method), headers=headers)
+            told[name] = answer.json()["result"]["instructions"]
+    named = {name: {*re.findall(r"[a-z]+_\w+", text)} for name, text in told.items()}
+    tools = {tool.name: tool for tool in all_published().tools}
+    writers = {name for name, tool in tools.items() if tool.permission is not Permission.READ}
+    assert named["all"] & hidden
+    assert named["all"] & writers
+    assert not named["hidden"] & hidden
+    assert not named["reader"] & writers
+    assert {"memory_profile", "find_tool"} <= named["hidden"] & named["reader"]
+    assert "\n\n\n" not in told["all"]
 
 
 @pytest.mark.parametrize("hidden", ROOTS)
