@@ -231,9 +231,14 @@ def _merge(styles: dict[str, Published], services: Services) -> Published:
     settings, embedding = services.settings, services.models.embedding
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
-    turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
+    direct = {tool.name: tool for tool in tools if tool.name not in on.disabled}
+    passages = {
+        source: style.passages
+        for source, style in styles.items()
+        if source in ("whiteboard", "knowledge") and style.passages is not None
+    }
     with_users = [style.users_found for style in styles.values() if style.users_found]
-    tools += tools_of(SearchTools(turn_tools, *with_users))
+    tools += tools_of(SearchTools(direct, passages, *with_users))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:
