@@ -40,8 +40,8 @@ def prefix_range(prefix: str) -> tuple[str, str]:
 
 
 def roots_of(toolsets: Iterable[str]) -> list[str]:
-    """Return the roots of these toolsets, those that have one, in byte order."""
-    return sorted(ROOT_OF[name] for name in toolsets if name in ROOT_OF)
+    """Return the roots of these toolsets, of those that have one."""
+    return [ROOT_OF[name] for name in toolsets if name in ROOT_OF]
 
 
 def is_at(path: str, roots: Iterable[str]) -> bool:

@@ -162,7 +162,11 @@ class SearchTools:
 
         The whiteboards are those of the caller's user, or of all users if it has none."""
         user = caller.own.get("user_id")
-        kinds = [kind for kind in self.passages if self._may_use(caller, *TOOLS_OF[kind])]
+        kinds = [
+            kind
+            for kind, tools in TOOLS_OF.items()
+            if kind in self.passages and self._may_use(caller, *tools)
+        ]
         searches = (self.passages[kind](scope, query, FOUND_MAX, user=user) for kind in kinds)
         return [
             [
@@ -216,7 +220,7 @@ class SearchTools:
             case "knowledge":
                 return str((await self._listed(BLOCK_TOOL, scope, {"block_id": name}))["content"])
             case "turn":
-                return await self._turn(scope, name)
+                return await self._turn(scope, name, ITEMS_MAX)
             case _:
                 raise not_found("the id does not begin with a known kind")
         args["project"] = scope.project
@@ -272,14 +276,13 @@ class SearchTools:
                 turns[f"turn:{place}/{quote(turn, safe='')}"] = ""
         return list(turns.items())
 
-    async def _turn(self, scope: Scope, name: str, at_once: int = 0) -> str:
+    async def _turn(self, scope: Scope, name: str, limit: int) -> str:
         """Return the messages of a turn, in order; "" if it does not exist.
 
-        So many items are read `at_once`, or ITEMS_MAX."""
+        Up to `limit` items are read at once."""
         session, _, turn = name.partition("/")
         session, turn = unquote(session), unquote(turn)
         items: list[JsonObject] = []
-        limit = at_once or ITEMS_MAX
         args: JsonObject = {"session_id": session, "turn_id": turn, "limit": limit}
         while True:
             page = await self._listed(TURNS_TOOL, scope, args)
@@ -299,11 +302,10 @@ class SearchTools:
 
 def _one_project(scope: Scope, caller: Caller) -> Scope:
     """Return the scope of one project: the named one, the caller's own, or the default."""
-    allowed = scope.allowed_projects
     if scope.project != ALL_PROJECTS:
         return scope
     project = caller.own.get("project", DEFAULT_PROJECT)
-    if allowed is not None and project not in allowed:
+    if not caller.can_access(project):
         raise permission_denied(
             "this key cannot use the default project",
             recovery="pass one of the projects of this key",

@@ -1,6 +1,6 @@
 """Tree of file paths: listings and counts of directories, which exist by the files inside."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -25,7 +25,7 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
     A loose index scan: it costs what it returns, however many files lie below.
     """
     rows: list[Row] = []
-    for low, high in _visible_ranges(tx, *children_range(directory)):
+    for low, high in _ranges(*children_range(directory), roots_of(tx.scope.hidden_toolsets)):
         rows += await tx.fetch(
             f"""
             WITH RECURSIVE walk AS (
@@ -52,9 +52,9 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
     return rows
 
 
-def _visible_ranges(tx: Tx, low: str, high: str) -> Iterator[tuple[str, str]]:
-    """Yield this range of paths without the directories that are hidden from the caller."""
-    for start, stop in map(children_range, roots_of(tx.scope.hidden_toolsets)):
+def _ranges(low: str, high: str, without: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield this range of paths in parts, without what is inside some directories."""
+    for start, stop in sorted(map(children_range, without)):
         if low < stop and start < high:
             if low < start:
                 yield low, start
@@ -135,7 +135,7 @@ async def all_files_at(tx: Tx, path: str) -> AsyncIterator[str]:
 async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
     """Return the first files whose paths begin with this text, in byte order."""
     paths: list[str] = []
-    for low, high in _visible_ranges(tx, *prefix_range(text)):
+    for low, high in _ranges(*prefix_range(text), roots_of(tx.scope.hidden_toolsets)):
         paths += await tx.fetch_column(
             """
             SELECT path FROM files
@@ -155,9 +155,6 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int)
     Each as `path`, `size_bytes` and `updated_at`. It costs what it returns, however many files the
     directories have.
     """
-    inside = sorted(children_range(directory) for directory in directories)
-    low_paths = [after, *(max(after, high) for _, high in inside)]
-    high_paths = [*(low for low, _ in inside), "\U0010ffff"]
     return await tx.fetch(
         """
         SELECT f.path, f.size_bytes, f.updated_at
@@ -169,8 +166,7 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int)
         ) AS f
         ORDER BY f.path LIMIT $6
         """,
-        low_paths,
-        high_paths,
+        *columns_of(_ranges(after, "\U0010ffff", directories), 2),
         after,
         limit,
     )
