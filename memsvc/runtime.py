@@ -42,7 +42,7 @@ from memsvc.core.analysis import content_terms
 from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.frozen import frozen
-from memsvc.core.ports import Clock, Llm, Meter, Reranker
+from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, Reranker
 from memsvc.core.rules.changes import changes_in
 from memsvc.core.rules.extraction import LANGUAGES, extract
 from memsvc.core.tool_methods import tools_of
@@ -150,10 +150,10 @@ def published(services: Services) -> Published:
         styles["memories"] = memories_tools.published(
             replace(shared, llm=models.memories_llm), settings.memories
         )
+    passages = {
+        source: style.passages for source, style in styles.items() if style.passages is not None
+    }
     if on.memory.enabled:
-        passages = {
-            source: style.passages for source, style in styles.items() if style.passages is not None
-        }
         styles["turns"] = turn_tools.published(
             replace(shared, llm=models.turn_llm),
             options.memory,
@@ -163,7 +163,7 @@ def published(services: Services) -> Published:
     if on.admin.enabled:
         known_jobs = [job.name for style in styles.values() for job in style.jobs]
         styles["administration"] = _administration(services, known_jobs)
-    return _merge(styles, services)
+    return _merge(styles, passages, services)
 
 
 def _files(services: Services, shared: StyleServices) -> Published:
@@ -226,14 +226,16 @@ def owners(database: Database, clock: Clock) -> Owners:
     }
 
 
-def _merge(styles: dict[str, Published], services: Services) -> Published:
+def _merge(
+    styles: dict[str, Published], passages: Mapping[str, PassageSearch], services: Services
+) -> Published:
     """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     settings, embedding = services.settings, services.models.embedding
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
-    turn_tools = {tool.name: tool for tool in styles["turns"].tools if tool.name not in on.disabled}
+    direct = {tool.name: tool for tool in tools if tool.name not in on.disabled}
     with_users = [style.users_found for style in styles.values() if style.users_found]
-    tools += tools_of(SearchTools(turn_tools, *with_users))
+    tools += tools_of(SearchTools(direct, passages, *with_users))
     if on.find_tool.enabled:
         tools += tools_of(ToolSearch(embedding))
     if on.mcp_pipe.enabled:

@@ -97,16 +97,15 @@ class KeyProperties(TenantArguments):
         " cannot name another",
     )
 
-    def of(self, key: ApiKey, caller: Caller) -> ApiKey:
-        """Return a key with these properties, without the tools that are hidden from the caller."""
+    def of(self, key: ApiKey) -> ApiKey:
+        """Return a key with these properties."""
         sets = ("permissions", "projects", "hidden_tools", "toolsets")
         given: dict[str, Any] = {
             name: value if name not in sets else frozenset(value)
             for name in ("label", "expires_at", "user_id", *sets)
             if (value := getattr(self, name)) is not None
         }
-        key = replace(key, **given)
-        return replace(key, hidden_tools=key.hidden_tools | caller.hidden_tools)
+        return replace(key, **given)
 
 
 class KeyUpdate(KeyProperties):
@@ -116,9 +115,9 @@ class KeyUpdate(KeyProperties):
     never_expires: bool = Field(False, description="remove the expiry of the key")
     even_last: bool = Field(False, description=EVEN_LAST)
 
-    def of(self, key: ApiKey, caller: Caller) -> ApiKey:
+    def of(self, key: ApiKey) -> ApiKey:
         """Return the key as it will be."""
-        key = super().of(key, caller)
+        key = super().of(key)
         return replace(
             key,
             projects=None if self.all_projects else key.projects,
@@ -214,7 +213,7 @@ class KeyTools:
             caller.toolsets,
             caller.user,
         )
-        key = properties.of(like_caller, caller)
+        key = properties.of(like_caller)
         _check_grant(caller, key)
         _check_end(caller, key.expires_at)
         async with change_keys(self.database, caller.tenant) as changes:
@@ -286,7 +285,7 @@ class KeyTools:
                     "this key is revoked, which cannot be undone", recovery="create another key"
                 )
             self._check_hidden(update, key.hidden_tools)
-            updated = update.of(key, caller)
+            updated = update.of(key)
             _check_grant(caller, updated)
             if updated.expires_at != key.expires_at:
                 _check_end(caller, updated.expires_at)

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
 
 from memsvc.core.errors import invalid, invalid_path
 
@@ -9,9 +10,14 @@ PATH_BYTES_MAX = 512
 KEPT_PATH_BYTES_MAX = 1024
 SESSIONS_ROOT, USERS_ROOT = "/memory", "/whiteboard"
 """Directories of which each session, and each user, has one."""
-KEPT_ROOTS = (SESSIONS_ROOT, USERS_ROOT, "/notebook")
-"""Roots of the files that the memory keeps itself: callers may read there but not write."""
-_KEPT_DIRECTORIES = tuple(f"{root}/" for root in KEPT_ROOTS)
+ROOT_OF: Mapping[str, str] = {
+    "turns": SESSIONS_ROOT,
+    "whiteboard": USERS_ROOT,
+    "notebook": "/notebook",
+}
+"""Roots of the files that the memory keeps itself, by the toolset of the tools that write them."""
+KEPT_ROOTS = tuple(ROOT_OF.values())
+"""Callers may read below these roots but not write."""
 _NO_SEGMENTS = frozenset({"", ".", ".."})
 IDENTIFIER_BYTES_MAX = 128
 ROOT = ""
@@ -33,9 +39,19 @@ def prefix_range(prefix: str) -> tuple[str, str]:
     return prefix, f"{prefix}\U0010ffff"
 
 
+def roots_of(toolsets: Iterable[str]) -> list[str]:
+    """Return the roots of these toolsets, of those that have one."""
+    return [ROOT_OF[name] for name in toolsets if name in ROOT_OF]
+
+
+def is_at(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path is one of these directories or inside one."""
+    return any(path == root or path.startswith(f"{root}/") for root in roots)
+
+
 def is_kept(path: str) -> bool:
     """Return whether a path belongs to the memory's own files."""
-    return path in KEPT_ROOTS or path.startswith(_KEPT_DIRECTORIES)
+    return is_at(path, KEPT_ROOTS)
 
 
 def check_path(path: str) -> str:

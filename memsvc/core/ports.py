@@ -121,11 +121,11 @@ class PassageSearch(Protocol):
     """Search for passages in the files of one kind in a project: callers' files, or a style's."""
 
     async def __call__(
-        self, scope: Scope, question: str, limit: int, *, user: str = ""
+        self, scope: Scope, question: str, limit: int, *, user: str | None = ""
     ) -> Sequence[CitedPassage]:
         """Return the best passages for a question, best first; none for a blank one.
 
-        Of files that belong to users, only those of this user."""
+        Of files that belong to users, only those of this user, or of all users for None."""
         ...
 
 

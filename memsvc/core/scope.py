@@ -35,11 +35,13 @@ class Scope:
     The first argument of everything that touches data.
 
     Where the project is `*`, it means all of the tenant's projects, or those of
-    `allowed_projects`."""
+    `allowed_projects`. The caller's key hides all tools that read of `hidden_toolsets`: their
+    memory must not reach the caller through other tools either."""
 
     tenant: bytes
     project: str
     allowed_projects: frozenset[str] | None = None
+    hidden_toolsets: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:

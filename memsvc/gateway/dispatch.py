@@ -22,8 +22,9 @@ from memsvc.core.errors import (
     unavailable,
 )
 from memsvc.core.frozen import frozen
+from memsvc.core.paths import is_at, roots_of
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
+from memsvc.core.scope import ALL_PROJECTS, Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions
 from memsvc.core.tools import (
     SILENT,
@@ -147,6 +148,7 @@ class Dispatch:
         Calls that take longer than `slow_ms` are logged as slow, unless that is 0.
         """
         self.catalogue = catalogue
+        self._readers = [tool for tool in catalogue if tool.permission is Permission.READ]
         self.disabled = disabled
         self.admission = admission
         self.quota = quota
@@ -359,7 +361,21 @@ class Dispatch:
             )
         if self.quota is not None:
             self.quota.check(caller.tenant, tool)
-        return tool, Scope(caller.tenant, project, caller.projects), arguments
+        return tool, self._scope(caller, tool, arguments), arguments
+
+    def _scope(self, caller: Caller, tool: Tool, arguments: Arguments) -> Scope:
+        """Return the scope of a call.
+
+        NOT_FOUND for a path in files of a memory whose reading tools are all hidden."""
+        hidden: frozenset[str] = frozenset()
+        if caller.hidden_tools:
+            visible = {one.toolset for one in self._readers if self.is_visible(caller, one)}
+            hidden = frozenset(one.toolset for one in self._readers) - visible
+        if hidden and tool.toolset == "files":
+            paths = (str(getattr(arguments, name, "")) for name in tool.logged)
+            if any(is_at(path, roots_of(hidden)) for path in paths):
+                raise not_found("the file or directory does not exist")
+        return Scope(caller.tenant, arguments.project, caller.projects, hidden)
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names.

@@ -1,6 +1,8 @@
 """The tools search and fetch, as ChatGPT's connectors expect them, over all memory of a project."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
 from typing import Annotated, Any, Final
@@ -19,6 +21,8 @@ from memsvc.core.errors import (
 from memsvc.core.frozen import frozen
 from memsvc.core.items import text_of
 from memsvc.core.json_text import JsonObject
+from memsvc.core.paths import USERS_ROOT
+from memsvc.core.ports import PassageSearch
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext, UserSearch
@@ -36,11 +40,20 @@ FOUND_MAX: Final = 20
 TITLE_CHARS: Final = 80
 ITEMS_MAX: Final = 200
 """Items of a turn that are read at once."""
+TITLE_ITEMS: Final = 10
+"""Items of a turn that are read at once for its title."""
 SESSIONS_TOOL, TURNS_TOOL, RECALL_TOOL = (
     "memory_list_sessions",
     "memory_list_turns",
     "memory_before_turn",
 )
+BOARD_TOOL, BLOCK_TOOL = "whiteboard_get", "elfmem_show"
+TOOLS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "turn": (TURNS_TOOL, RECALL_TOOL),
+    "whiteboard": (BOARD_TOOL,),
+    "knowledge": (BLOCK_TOOL, "elfmem_recall"),
+}
+"""Tools without which a caller neither finds nor reads references of a kind."""
 Id = Annotated[str, Field(min_length=1, max_length=2048)]
 search_tool = partial(
     tool,
@@ -79,12 +92,14 @@ class FetchedText:
 
 @frozen
 class SearchTools:
-    """The two tools. They call others for their caller, but for what lists sessions and turns.
+    """The two tools. They call others for their caller, but for those that no agent is offered.
 
-    Those no agent is offered, and they are called as `tools` has them; a key that hides them finds
-    and reads no turns either. `users_found` returns users who have memories about a query."""
+    Those, which list sessions and turns and show knowledge, are called as `tools` has them; a key
+    that hides them does not find and read these either. `passages` search whiteboards and
+    knowledge. `users_found` returns users who have memories about a query."""
 
     tools: Mapping[str, Tool]
+    passages: Mapping[str, PassageSearch]
     users_found: UserSearch | None = None
 
     @search_tool("search", "Search memory")
@@ -95,7 +110,7 @@ class SearchTools:
         calls: ToolCalls,
         query: Annotated[str, Field(max_length=2000), "words to search for, or a question"],
     ) -> FoundReferences:
-        """Find past turns, files, documents and memories."""
+        """Find past turns, files, documents, memories, whiteboards and knowledge."""
         if not query.strip():
             raise invalid_query("query must not be empty")
         scope = _one_project(scope, caller)
@@ -129,14 +144,37 @@ class SearchTools:
                 for found in memories
                 for each in found.get("results", ())
             ),
+            *await self._passages(scope, caller, query),
         ]
         best = dict(pair for rank in zip_longest(*kinds) for pair in reversed(rank) if pair)
-        return FoundReferences(
+        results: list[FoundReference] = []
+        for name, text in list(best.items())[:FOUND_MAX]:
+            kind, _, rest = name.partition(":")
+            told = text if kind != "turn" else await self._turn(scope, rest, TITLE_ITEMS)
+            if told:  # nothing is told of a turn that was forgotten meanwhile
+                results.append(FoundReference(name, _title(name, told), _url(scope, name)))
+        return FoundReferences(results)
+
+    async def _passages(
+        self, scope: Scope, caller: Caller, query: str
+    ) -> list[list[tuple[str, str]]]:
+        """Return references to whiteboards and to knowledge about the query, with their passages.
+
+        The whiteboards are those of the caller's user, or of all users if it has none."""
+        user = caller.own.get("user_id")
+        kinds = [
+            kind
+            for kind, tools in TOOLS_OF.items()
+            if kind in self.passages and self._may_use(caller, *tools)
+        ]
+        searches = (self.passages[kind](scope, query, FOUND_MAX, user=user) for kind in kinds)
+        return [
             [
-                FoundReference(name, _title(name, text), _url(scope, name))
-                for name, text in list(best.items())[:FOUND_MAX]
+                (f"{kind}:{one.path.removeprefix(f'{USERS_ROOT}/').removesuffix('.md')}", one.text)
+                for one in found
             ]
-        )
+            for kind, found in zip(kinds, await asyncio.gather(*searches), strict=True)
+        ]
 
     @search_tool("fetch", "Fetch from memory", logs=("id",))
     async def fetch(
@@ -151,6 +189,8 @@ class SearchTools:
         kind, _, name = id_.partition(":")
         try:
             text = await self._text(scope, caller, calls, kind, name)
+            if not text and kind in TOOLS_OF:
+                raise not_found("the turn or whiteboard does not exist")
         except MemsvcError as error:
             if HTTP_STATUS[error.code] not in (400, 404):
                 raise
@@ -163,6 +203,8 @@ class SearchTools:
         self, scope: Scope, caller: Caller, calls: ToolCalls, kind: str, name: str
     ) -> str:
         """Return the text of a reference; NOT_FOUND for one to nothing that the caller sees."""
+        if not self._may_use(caller, *TOOLS_OF.get(kind, ())):
+            raise not_found("the caller has no tool that reads this kind")
         first, _, second = name.partition("/")
         match kind:
             case "file":
@@ -172,15 +214,20 @@ class SearchTools:
             case "memory":
                 args = {"user_id": unquote(first), "memory_id": second}
                 reader, field = "memories_get", "memory"
-            case "turn" if self._may_use(caller, TURNS_TOOL) and self._may_use(caller, RECALL_TOOL):
-                return await self._turn(scope, unquote(first), unquote(second))
+            case "whiteboard":
+                args = {"user_id": unquote(first), "conversation_id": unquote(second)}
+                reader, field = BOARD_TOOL, "text"
+            case "knowledge":
+                return str((await self._listed(BLOCK_TOOL, scope, {"block_id": name}))["content"])
+            case "turn":
+                return await self._turn(scope, name, ITEMS_MAX)
             case _:
                 raise not_found("the id does not begin with a known kind")
         args["project"] = scope.project
         return str((await _call(calls, reader, args, found=True))[field])
 
-    def _may_use(self, caller: Caller, name: str) -> bool:
-        return name in self.tools and name not in caller.hidden_tools
+    def _may_use(self, caller: Caller, *names: str) -> bool:
+        return self.tools.keys() >= {*names} and caller.hidden_tools.isdisjoint(names)
 
     async def _speakers(self, scope: Scope, caller: Caller) -> list[tuple[str, str]]:
         """Return the session to recall for and the person, of those who spoke last.
@@ -225,14 +272,18 @@ class SearchTools:
                 each["shown"] or nearest or (is_relevant and "session" not in each)
             ):
                 turn = each["ref"].rsplit("-", 2)[0]
-                place = each.get("session", session)
-                turns[f"turn:{quote(place, safe='')}/{quote(turn, safe='')}"] = place
+                place = quote(each.get("session", session), safe="")
+                turns[f"turn:{place}/{quote(turn, safe='')}"] = ""
         return list(turns.items())
 
-    async def _turn(self, scope: Scope, session: str, turn: str) -> str:
-        """Return the messages of a turn, in order."""
+    async def _turn(self, scope: Scope, name: str, limit: int) -> str:
+        """Return the messages of a turn, in order; "" if it does not exist.
+
+        Up to `limit` items are read at once."""
+        session, _, turn = name.partition("/")
+        session, turn = unquote(session), unquote(turn)
         items: list[JsonObject] = []
-        args: JsonObject = {"session_id": session, "turn_id": turn, "limit": ITEMS_MAX}
+        args: JsonObject = {"session_id": session, "turn_id": turn, "limit": limit}
         while True:
             page = await self._listed(TURNS_TOOL, scope, args)
             items += [item for item in page["items"] if item["turn_id"] == turn]
@@ -240,8 +291,6 @@ class SearchTools:
             if last != turn or not page["next_cursor"]:
                 break
             args["cursor"] = page["next_cursor"]
-        if not items:
-            raise not_found("the turn does not exist")
         return "\n".join(f"{item['role']}: {_item_text(item)}" for item in reversed(items))
 
     async def _listed(self, name: str, scope: Scope, args: JsonObject) -> JsonObject:
@@ -253,16 +302,15 @@ class SearchTools:
 
 def _one_project(scope: Scope, caller: Caller) -> Scope:
     """Return the scope of one project: the named one, the caller's own, or the default."""
-    allowed = scope.allowed_projects
     if scope.project != ALL_PROJECTS:
         return scope
     project = caller.own.get("project", DEFAULT_PROJECT)
-    if allowed is not None and project not in allowed:
+    if not caller.can_access(project):
         raise permission_denied(
             "this key cannot use the default project",
             recovery="pass one of the projects of this key",
         )
-    return Scope(scope.tenant, project, allowed)
+    return replace(scope, project=project)
 
 
 def _item_text(item: Mapping[str, Any]) -> str:

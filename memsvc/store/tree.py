@@ -1,11 +1,11 @@
 """Tree of file paths: listings and counts of directories, which exist by the files inside."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import children_range, prefix_range
+from memsvc.core.paths import children_range, prefix_range, roots_of
 from memsvc.store.database import Row, Tx, columns_of
 
 PATHS_A_PAGE: Final = 1000
@@ -24,29 +24,43 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
 
     A loose index scan: it costs what it returns, however many files lie below.
     """
-    low, high = children_range(directory)
-    return await tx.fetch(
-        f"""
-        WITH RECURSIVE walk AS (
-            (SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
-             WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
-                 AND path > $5
-             ORDER BY path LIMIT 1)
-            UNION ALL
-            SELECT following.* FROM walk CROSS JOIN LATERAL (
-                SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
-                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4
-                    AND path > walk.behind
-                ORDER BY path LIMIT 1) AS following
+    rows: list[Row] = []
+    for low, high in _ranges(*children_range(directory), roots_of(tx.scope.hidden_toolsets)):
+        rows += await tx.fetch(
+            f"""
+            WITH RECURSIVE walk AS (
+                (SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
+                 WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3
+                     AND path < $4 AND path > $5
+                 ORDER BY path LIMIT 1)
+                UNION ALL
+                SELECT following.* FROM walk CROSS JOIN LATERAL (
+                    SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind
+                    FROM files
+                    WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4
+                        AND path > walk.behind
+                    ORDER BY path LIMIT 1) AS following
+            )
+            SELECT * FROM walk LIMIT $7
+            """,
+            low,
+            high,
+            after,
+            directory.count("/") + depth,
+            limit - len(rows),
         )
-        SELECT * FROM walk LIMIT $7
-        """,
-        low,
-        high,
-        after,
-        directory.count("/") + depth,
-        limit,
-    )
+    return rows
+
+
+def _ranges(low: str, high: str, without: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield this range of paths in parts, without what is inside some directories."""
+    for start, stop in sorted(map(children_range, without)):
+        if low < stop and start < high:
+            if low < start:
+                yield low, start
+            low = stop
+    if low < high:
+        yield low, high
 
 
 async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
@@ -120,15 +134,19 @@ async def all_files_at(tx: Tx, path: str) -> AsyncIterator[str]:
 
 async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
     """Return the first files whose paths begin with this text, in byte order."""
-    return await tx.fetch_column(
-        """
-        SELECT path FROM files
-        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
+    paths: list[str] = []
+    for low, high in _ranges(*prefix_range(text), roots_of(tx.scope.hidden_toolsets)):
+        paths += await tx.fetch_column(
+            """
+            SELECT path FROM files
+            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4
             ORDER BY path LIMIT $5
-        """,
-        *prefix_range(text),
-        limit,
-    )
+            """,
+            low,
+            high,
+            limit - len(paths),
+        )
+    return paths
 
 
 async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int) -> list[Row]:
@@ -137,9 +155,6 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int)
     Each as `path`, `size_bytes` and `updated_at`. It costs what it returns, however many files the
     directories have.
     """
-    inside = sorted(children_range(directory) for directory in directories)
-    low_paths = [after, *(max(after, high) for _, high in inside)]
-    high_paths = [*(low for low, _ in inside), "\U0010ffff"]
     return await tx.fetch(
         """
         SELECT f.path, f.size_bytes, f.updated_at
@@ -151,8 +166,7 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int)
         ) AS f
         ORDER BY f.path LIMIT $6
         """,
-        low_paths,
-        high_paths,
+        *columns_of(_ranges(after, "\U0010ffff", directories), 2),
         after,
         limit,
     )

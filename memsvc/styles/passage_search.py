@@ -59,7 +59,7 @@ class CitationSearch:
     """The port `PassageSearch` over one index: what was written is found by the next call.
 
     `directory_of` returns the directory of a user's files if each file has an owner; then only
-    those of the calling user are found.
+    those of the calling user are found, or those of all users for None.
     """
 
     database: Database
@@ -69,15 +69,15 @@ class CitationSearch:
     directory_of: Callable[[str], str] | None = None
 
     async def __call__(
-        self, scope: Scope, question: str, limit: int, *, path: str = "", user: str = ""
+        self, scope: Scope, question: str, limit: int, *, path: str = "", user: str | None = ""
     ) -> Sequence[CitedPassage]:
         """Return the best passages for a question, best first, in the files at and inside a path.
 
         None for a blank question.
         """
-        if not question.strip() or (self.directory_of is not None and not user):
+        if not question.strip() or (self.directory_of is not None and user == ""):
             return []
-        if self.directory_of is not None:
+        if self.directory_of is not None and user is not None:
             path = self.directory_of(user)
         embedding = await embed_query(self.embedding, question)
         async with self.database.begin_tenant(scope, read_only=True) as tx:
@@ -97,16 +97,16 @@ class CitationSearch:
 class EntrySearch:
     """The port `PassageSearch` over an index without files, by words; a path is an entry's id.
 
-    `name_of` returns the name of the index that a user may read."""
+    `name_of` returns the name of the index that a user may read; None stands for no user."""
 
     database: Database
     name_of: Callable[[str], str]
 
     async def __call__(
-        self, scope: Scope, question: str, limit: int, *, user: str = ""
+        self, scope: Scope, question: str, limit: int, *, user: str | None = ""
     ) -> Sequence[CitedPassage]:
         """Return the best entries for a question, best first; none for a blank one."""
-        number, query = index_id_of(self.name_of(user)), query_terms(question)
+        number, query = index_id_of(self.name_of(user or "")), query_terms(question)
         if not query:
             return []
         async with self.database.begin_read(scope) as tx:

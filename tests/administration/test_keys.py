@@ -137,10 +137,23 @@ async def test_what_is_hidden_from_a_key_is_hidden_from_those_that_it_makes(
     root: Door, doorman: Authenticator
 ) -> None:
     door = await narrow(root, doorman, hidden_tools=["file_read"])
-    made = await door("keys_create", hidden_tools=["file_write"])
-    assert made["key"]["hidden_tools"] == ["file_read", "file_write"]
-    changed = await door("keys_update", key_id=made["key"]["key_id"], hidden_tools=[])
+    assert (await door("keys_create"))["key"]["hidden_tools"] == ["file_read"]
+    both = ["file_read", "file_write"]
+    made = await door("keys_create", hidden_tools=both)
+    assert made["key"]["hidden_tools"] == both
+    about = {"key_id": made["key"]["key_id"]}
+    for tool, hidden, arguments in (
+        ("keys_create", ["file_write"], {}),
+        ("keys_update", ["file_write"], about),
+        ("keys_update", [], about),
+    ):
+        refused = await door.refuses("PERMISSION_DENIED", tool, hidden_tools=hidden, **arguments)
+        assert "tools that are hidden from your own key" in refused["message"]
+    assert (await door("keys_update", **about, label="x"))["key"]["hidden_tools"] == both
+    changed = await door("keys_update", **about, hidden_tools=["file_read"])
     assert changed["key"]["hidden_tools"] == ["file_read"]
+    changed = await root("keys_update", **about, hidden_tools=[])
+    assert changed["key"]["hidden_tools"] == []
 
 
 async def test_unknown_hidden_tool_is_refused_with_the_nearest_names(

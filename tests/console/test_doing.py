@@ -129,6 +129,30 @@ async def test_a_new_key_is_shown_once_and_opens(service: Service, visit: Visit)
         assert visit.address("keys") not in settings
 
 
+async def test_the_user_and_hidden_tools_of_a_key_are_shown_and_changed(
+    service: Service, visit: Visit
+) -> None:
+    made = await visit.send(
+        "create-key", label="bound", permissions="read", user_id=" ada ", hidden_tools="file_read"
+    )
+    assert made.status_code == 200
+    listed = await visit.text("keys")
+    assert "<bdi>ada</bdi>" in listed
+    assert "1 tool is hidden from this key" in listed
+    key = re.findall(r'key\?id=([0-9a-f-]{36})"><bdi>bound', listed)[0]
+    assert 'name="user_id" maxlength="128" dir="auto" value="ada"' in await visit.text(
+        "key", id=key
+    )
+    wanted = {"label": "bound", "permissions": "read", "hidden_tools": "file_read, file_stat"}
+    await visit.send("update-key", id=key, user_id="bea", **wanted)
+    listed = await visit.text("keys")
+    assert "<bdi>bea</bdi>" in listed
+    assert "2 tools are hidden from this key" in listed
+    await visit.send("update-key", id=key, user_id="", **wanted)
+    listed = await visit.text("keys")
+    assert "bea" not in listed
+
+
 async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Visit) -> None:
     text = await service.key()
     listed = await visit.text("keys")

@@ -1,17 +1,21 @@
 """A tool that a key hides is not there for it, whichever way it comes."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
 import pytest
+from httpx2 import AsyncClient
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ResourceTemplateReference
 
 from memsvc.core.scope import Permission
 from memsvc.runtime import all_published
 from tests.gateway.conftest import ORIGIN
 from tests.gateway.served import Service, served
+from tests.gateway.test_whose_memory import greeted, greeting
 from tests.servers import DatabaseUrls
 
 pytestmark = pytest.mark.anyio
@@ -177,3 +181,153 @@ async def test_administrative_tools_are_for_rest_and_not_for_agents(service: Ser
     assert call["arguments"] == {"label": {"redacted": True, "bytes": 7}}
     rows = await service.admin.fetch("SELECT c::text FROM calls AS c")
     assert made["text"] not in str(rows)
+
+
+def readers_of(toolset: str) -> list[str]:
+    """The tools of a toolset that read."""
+    return [
+        tool.name
+        for tool in all_published().tools
+        if tool.toolset == toolset and tool.permission is Permission.READ
+    ]
+
+
+ROOTS = {"turns": "/memory", "whiteboard": "/whiteboard", "notebook": "/notebook"}
+SAID = "The launch is on Thursday."
+
+
+async def stored_everywhere(http: AsyncClient) -> None:
+    """Store the same sentence in each kind of memory that has files."""
+    said = [{"role": "user", "content": SAID}]
+    for tool, arguments in (
+        ("memory_after_turn", {"session_id": "s", "user_id": "ada", "input_items": said}),
+        ("context_update", {"user_id": "ada", "conversation_id": "c", "entries": said}),
+        ("update_document", {"id": "root", "content": SAID}),
+        ("elfmem_remember", {"content": SAID}),
+        ("file_write", {"project": "default", "path": "/notes/a.md", "content": SAID}),
+        ("file_write", {"project": "default", "path": "/zoo.md", "content": SAID}),
+    ):
+        assert (await http.post(f"/api/tools/{tool}", json=arguments)).is_success, tool
+
+
+async def listed(http: AsyncClient, **arguments: Any) -> list[str]:
+    """The paths that file_list returns, over all pages of two entries."""
+    paths: list[str] = []
+    cursor = ""
+    while True:
+        page = {"project": "default", "limit": 2, "cursor": cursor, **arguments}
+        found = (await http.post("/api/tools/file_list", json=page)).json()
+        paths += [one["path"] for one in found["entries"]]
+        if not found["has_more"]:
+            return paths
+        cursor = found["next_cursor"]
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+@pytest.mark.parametrize("toolset", ["agent", "host"])
+async def test_instructions_name_only_tools_that_the_key_may_call(
+    service: Service, method: str, toolset: str
+) -> None:
+    hidden = frozenset({"memory_forget", "memory_before_turn", "elfmem_recall"})
+    told = {}
+    for name, key in (
+        ("all", await service.key()),
+        ("hidden", await service.key(hidden_tools=hidden)),
+        ("reader", await service.key(permissions=frozenset({Permission.READ}))),
+    ):
+        async with service.http(key) as http:
+            headers = greeted(method) | {"X-Memsvc-Tools": toolset}
+            answer = await http.post("/mcp", json=greeting(method), headers=headers)
+            told[name] = answer.json()["result"]["instructions"]
+    named = {name: {*re.findall(r"[a-z]+_\w+", text)} for name, text in told.items()}
+    tools = {tool.name: tool for tool in all_published().tools}
+    writers = {name for name, tool in tools.items() if tool.permission is not Permission.READ}
+    assert named["all"] & hidden
+    assert named["all"] & writers
+    assert not named["hidden"] & hidden
+    assert not named["reader"] & writers
+    assert {"memory_profile", "find_tool"} <= named["hidden"] & named["reader"]
+    assert "\n\n\n" not in told["all"]
+
+
+@pytest.mark.parametrize("hidden", ROOTS)
+async def test_files_of_memory_whose_reading_tools_are_all_hidden_do_not_exist(
+    service: Service, hidden: str
+) -> None:
+    async with service.http() as http:
+        await stored_everywhere(http)
+        everything = await listed(http, depth=9)
+        top = await listed(http)
+    root = ROOTS[hidden]
+    inside = [path for path in everything if path.startswith(f"{root}/")]
+    file = next(path for path in inside if path.endswith((".md", ".jsonl")))
+    key = await service.key(hidden_tools=readers_of(hidden))
+    async with service.http(key) as http:
+        assert await listed(http, depth=9) == [
+            path for path in everything if path != root and path not in inside
+        ]
+        assert await listed(http) == [path for path in top if path != root]
+        for tool, argument in (
+            ("file_read", "path"),
+            ("file_stat", "path"),
+            ("file_list", "path"),
+            ("file_list_versions", "path"),
+            ("file_search", "path_prefix"),
+        ):
+            for path in (root, file):
+                asked = {"project": "default", argument: path, "query": "launch"}
+                if tool != "file_search":
+                    del asked["query"]
+                answer = await http.post(f"/api/tools/{tool}", json=asked)
+                assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), tool
+        for method in ("GET", "HEAD"):
+            answer = await http.request(method, f"/api/files/default/content{file}")
+            assert answer.status_code == 404
+        fetched = await http.post("/api/tools/fetch", json={"id": f"file:{file}"})
+        assert fetched.json()["code"] == "NOT_FOUND"
+        read = {"project": "default", "path": "/zoo.md"}
+        assert (await http.post("/api/tools/file_read", json=read)).json()["content"] == SAID
+    async with service.http(await service.key(hidden_tools=readers_of(hidden)[1:])) as http:
+        assert await listed(http, depth=9) == everything
+
+
+async def test_paths_of_hidden_memory_are_not_completed_and_its_files_are_no_resources(
+    service: Service,
+) -> None:
+    async with service.http() as http:
+        await stored_everywhere(http)
+    hidden = [name for toolset in ROOTS for name in readers_of(toolset)]
+    for key, expected in (
+        (await service.key(), {"memory", "notebook", "notes", "whiteboard", "zoo.md"}),
+        (await service.key(hidden_tools=hidden), {"notes", "zoo.md"}),
+    ):
+        async with (
+            service.http(key) as http,
+            Client(
+                streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28"
+            ) as client,
+        ):
+            template = ResourceTemplateReference(
+                type="ref/resource", uri="memsvc://{project}/files/{+path}"
+            )
+            found: set[str] = set()
+            for prefix in ("", "memory/", "notebook/", "notes/", "whiteboard/", "zoo"):
+                completed = await client.complete(
+                    template, {"name": "path", "value": prefix}, {"project": "default"}
+                )
+                found |= {path.partition("/")[0] for path in completed.completion.values}
+            assert found == expected
+
+
+async def test_forgetting_does_not_tell_what_hidden_memory_holds(service: Service) -> None:
+    async with service.http() as http:
+        await stored_everywhere(http)
+    hidden = [*readers_of("whiteboard"), *readers_of("knowledge")]
+    asked = {"session_id": "s", "user_id": "ada", "query": "launch"}
+    for key, expected in (
+        (await service.key(), {"files", "whiteboard", "notebook", "knowledge"}),
+        (await service.key(hidden_tools=hidden), {"files", "notebook"}),
+    ):
+        async with service.http(key) as http:
+            found = (await http.post("/api/tools/memory_forget", json=asked)).json()
+            assert {one["kind"] for one in found["also_in"]} == expected

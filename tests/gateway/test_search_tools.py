@@ -36,13 +36,25 @@ UNKNOWN = (
     "memory:ada/none",
     "memory:",
     "document:../root",
+    "whiteboard:ada/none",
+    "whiteboard:",
+    "whiteboard:ada/" + "x" * 2000,
+    "knowledge:none",
+    "knowledge:" + "0" * 16,
     "file:relative",
     "file:/../notes/cello.md",
     "file:/notes",
     "x",
 )
 """Ids of nothing, and what could be no id."""
-OF_EACH_KIND = ("turn:s/t", "file:/notes.md", "document:root", f"memory:ada/{UUID(int=1)}")
+OF_EACH_KIND = (
+    "turn:s/t",
+    "file:/notes.md",
+    "document:root",
+    f"memory:ada/{UUID(int=1)}",
+    "whiteboard:ada/c",
+    f"knowledge:{'0' * 16}",
+)
 
 
 async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
@@ -66,11 +78,22 @@ async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
         )
         facts = [{"role": "user", "content": "I like my cello more than my piano."}]
         await used(one, "memories_add", user_id="ada", messages=facts)
+        entries = [{"role": "user", "content": "The cello lesson is on Friday."}]
+        board = {"user_id": "a/b", "conversation_id": "."}
+        await used(one, "context_update", **board, entries=entries)
+        learned = "A cello needs a new bow after ten years."
+        block = await used(one, "elfmem_remember", content=learned)
         found = await used(one, "search", query="cello")
         kinds = {each["id"].partition(":")[0] for each in found["results"]}
-        assert kinds == {"turn", "file", "document", "memory"}
+        assert kinds == {"turn", "file", "document", "memory", "whiteboard", "knowledge"}
         ids = [each["id"] for each in found["results"]]
-        assert {"turn:s%2F1/t-1", "turn:s2/t-1", "file:/notes/cello.md"} <= {*ids}
+        assert {
+            "turn:s%2F1/t-1",
+            "turn:s2/t-1",
+            "file:/notes/cello.md",
+            "whiteboard:a%2Fb/%2E",
+            f"knowledge:{block['block_id']}",
+        } <= {*ids}
         assert len({*ids}) == len(ids)
         for each in found["results"]:
             assert {*each} == {"id", "title", "url"}
@@ -79,6 +102,8 @@ async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
             assert {*body} == {"id", "title", "text", "url", "metadata"}
             assert [orjson.loads(part.text) for part in answer.content] == [body]
             assert (body["id"], body["url"]) == (each["id"], each["url"])
+            if each["id"].startswith(("turn:", "knowledge:")):
+                assert body["title"] == each["title"]
             assert "ello" in body["text"]
             theirs = await two.call_tool("fetch", {"id": each["id"]})
             if each["id"] == "document:root":  # every notebook has one
@@ -87,6 +112,9 @@ async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
                 assert theirs.is_error
         turn = await used(one, "fetch", id="turn:s%2F1/t-1")
         assert turn["text"] == f"user: {SAID} I am ada.\nassistant: Noted."
+        assert turn["title"] == f"turn s/1/t-1: user: {SAID} I am ada. assistant: Noted."
+        learnt = await used(one, "fetch", id=f"knowledge:{block['block_id']}")
+        assert learnt["text"] == learned
         assert (await used(two, "search", query="cello")) == {"results": []}
         nothing = {(await refused(two, each)) for each in ids if each != "document:root"}
         nothing |= {await refused(one, each) for each in UNKNOWN}
@@ -257,10 +285,48 @@ async def test_memories_of_users_who_never_spoke_are_found_by_a_key_of_no_user(
             assert (await used(client, "search", query="barometers"))["results"] == []
 
 
+async def test_whiteboards_and_knowledge_are_found_by_keys_that_may_read_them(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, wired(service.app) as url:
+        async with connected(url, "key-one") as one:
+            for user in ("ada", "ben"):
+                said = [{"role": "user", "content": f"The barometer belongs to {user}."}]
+                about = {"user_id": user, "conversation_id": "c"}
+                await used(one, "context_update", **about, entries=said)
+            block = await used(one, "elfmem_remember", content="A barometer falls before rain.")
+        boards = ["whiteboard:ada/c", "whiteboard:ben/c"]
+        knowledge = f"knowledge:{block['block_id']}"
+        keys = [
+            (await service.key(), [*boards, knowledge]),
+            (
+                await service.key(permissions=frozenset({Permission.READ})),
+                [*boards, knowledge],
+            ),
+            (await service.key(user_id="ben"), ["whiteboard:ben/c", knowledge]),
+            (await service.key(hidden_tools=frozenset({"whiteboard_get"})), [knowledge]),
+            (await service.key(hidden_tools=frozenset({"elfmem_recall"})), boards),
+            (await service.key(hidden_tools=frozenset({"elfmem_show"})), boards),
+        ]
+        for key, expected in keys:
+            async with connected(url, key) as client:
+                found = (await used(client, "search", query="barometer"))["results"]
+                assert sorted(each["id"] for each in found) == sorted(expected)
+                for reference in [*boards, knowledge]:
+                    if reference in expected:
+                        text = (await used(client, "fetch", id=reference))["text"]
+                        assert "barometer" in text
+                    else:
+                        assert (await client.call_tool("fetch", {"id": reference})).is_error
+                other = await used(client, "search", query="barometer", project="other")
+                assert other["results"] == []
+
+
 async def test_a_long_turn_is_fetched_whole(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_tools, "ITEMS_MAX", 2)
+    monkeypatch.setattr(search_tools, "TITLE_ITEMS", 2)
     texts = [f"{n} " + "cello and viola " * 400 + f"end {n}" for n in range(5)]
     said = [{"role": "user", "content": text} for text in texts]
     async with (
@@ -276,6 +342,9 @@ async def test_a_long_turn_is_fetched_whole(
             f"user: {text}".strip() for text in texts
         )
         assert (await used(one, "fetch", id="turn:s/t1"))["text"] == "user: Only t1."
+        for found in (await used(one, "search", query="cello and viola"))["results"]:
+            fetched = await used(one, "fetch", id=found["id"])
+            assert found["title"] == fetched["title"]
 
 
 async def test_an_outage_is_an_error_and_no_empty_answer(

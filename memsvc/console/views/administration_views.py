@@ -1,6 +1,6 @@
 """The overview, projects, settings and playground; API keys, usage, jobs, calls and purges."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -94,6 +94,7 @@ async def update_key(page: Page) -> Response:
         label=form["label"] or None,
         **{"hidden_tools": [], "toolsets": []} | properties,
         all_projects="projects" not in properties,
+        any_user="user_id" not in properties,
         never_expires="expires_at" not in properties,
         even_last="even_last" in form,
     )
@@ -107,6 +108,7 @@ def _key_properties(form: FormFields) -> JsonObject:
         "projects": words(form["projects"]),
         "hidden_tools": words(form["hidden_tools"]),
         "toolsets": words(form["toolsets"]),
+        "user_id": form["user_id"].strip(),
         "expires_at": parse_time(form["expires_at"], "the expiry"),
     }
     return {name: value for name, value in fields.items() if value}
@@ -208,9 +210,10 @@ async def calls(page: Page) -> Response:
     filters = {name: page.given_text(name) for name in FILTERS}
     times = {name: page.given_text(name) for name in ("since", "until")}
     where = page.given_text("in")
+    project = ALL_PROJECTS if where == "all" else page.project
     found = await page.call(
         "calls_list",
-        project=ALL_PROJECTS if where == "all" else page.project,
+        project=project,
         **filled(filters),
         **{name: parse_time(text, name) for name, text in times.items() if text},
         cursor=page.given_text("cursor"),
@@ -228,7 +231,7 @@ async def calls(page: Page) -> Response:
         asked=filters | times,
         filtered=any((filters | times).values()),
         surfaces=CALL_SOURCES,
-        day=await day_of_calls(page, ALL_PROJECTS if where == "all" else page.project),
+        day=await day_of_calls(page, project),
         **context,
     )
 
@@ -315,15 +318,10 @@ async def settings(page: Page) -> Response:
         await page.call("memories_get_settings") if page.has("memories_get_settings") else None
     )
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
-    groups: dict[str, list[JsonObject]] = {}
-    for tool in page.calls.tools():
-        groups.setdefault(group_of(tool), []).append(
-            {"tool": tool, "allowed": tool.permission in page.caller.permissions}
-        )
     return page.render(
         "settings.html",
         caller=page.caller,
-        groups=dict(sorted(groups.items())),
+        groups=_grouped(page.calls.tools()),
         hidden=sorted(page.caller.hidden_tools),
         memories=memories,
         limits={
@@ -363,16 +361,21 @@ async def tool_form(page: Page) -> Response:
     if name and tool is None:
         raise not_found("the tool does not exist")
     fields = _fields(page.given.schema(tool), page.project) if tool else []
-    groups: dict[str, list[Any]] = {}
-    for one in sorted(page.calls.tools(), key=lambda one: one.name):
-        groups.setdefault(group_of(one), []).append(one)
     return page.render(
         "playground.html",
         tool=tool,
         fields=fields,
-        groups=dict(sorted(groups.items())),
+        groups=_grouped(sorted(page.calls.tools(), key=lambda one: one.name)),
         given={},
     )
+
+
+def _grouped(tools: Iterable[Tool]) -> dict[str, list[Tool]]:
+    """Return the tools by the titles of their groups, which are sorted."""
+    groups: dict[str, list[Tool]] = {}
+    for tool in tools:
+        groups.setdefault(group_of(tool), []).append(tool)
+    return dict(sorted(groups.items()))
 
 
 async def _called(page: Page) -> Response:

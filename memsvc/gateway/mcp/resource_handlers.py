@@ -32,7 +32,7 @@ from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.resources import Guide, ListedResource, Prompt, Resource, ResourceListing
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import CallOutcome, Tool
+from memsvc.core.tools import CallOutcome, Tool, ToolCalls
 from memsvc.core.validation_messages import safe_text
 from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
 from memsvc.gateway.mcp.request import (
@@ -121,13 +121,7 @@ class PromptHandlers:
             guide = self.guides[params.name]
             return _message(guide.description, guide.message(arguments))
         prompt = self.prompts[params.name][0]
-        outcome = await self._dispatch.call(
-            sender.caller,
-            prompt.tool,
-            arguments,
-            surface=sender.surface,
-            request_id=sender.request_id,
-        )
+        outcome = await _calls(self._dispatch, sender).call(prompt.tool, arguments)
         if outcome.error is not None:
             raise protocol_error(outcome.error)
         return _message(prompt.description, prompt.text(outcome.body))
@@ -139,6 +133,11 @@ class PromptHandlers:
                 raise invalid(f"unknown argument {safe_text(argument, NAME_CHARS_MAX)}")
             if name in self.guides and len(value) > ARGUMENT_CHARS_MAX:
                 raise invalid(f"{argument} is longer than {ARGUMENT_CHARS_MAX} characters")
+
+
+def _calls(dispatch: Dispatch, sender: RequestSender) -> ToolCalls:
+    """Return the tools as the sender of a request may use them."""
+    return dispatch.calls(sender.caller, surface=sender.surface, request_id=sender.request_id)
 
 
 def _message(description: str, text: str) -> GetPromptResult:
@@ -414,13 +413,7 @@ class ResourceHandlers:
             tool_resource, arguments = self.find(sender.caller, params.uri)
         except MemsvcError as error:
             raise resource_error(error, context.protocol_version, params.uri) from None
-        outcome = await self._dispatch.call(
-            sender.caller,
-            tool_resource.tool.name,
-            arguments,
-            surface=sender.surface,
-            request_id=sender.request_id,
-        )
+        outcome = await _calls(self._dispatch, sender).call(tool_resource.tool.name, arguments)
         if outcome.error is not None:
             raise resource_error(outcome.error, context.protocol_version, params.uri)
         return ReadResourceResult(
@@ -480,13 +473,8 @@ class ResourceHandlers:
 
         The default project for a caller who may not list projects.
         """
-        outcome = await self._dispatch.call(
-            sender.caller,
-            PROJECTS_TOOL,
-            {"after": project, "limit": 1},
-            surface=sender.surface,
-            request_id=sender.request_id,
-        )
+        args = {"after": project, "limit": 1}
+        outcome = await _calls(self._dispatch, sender).call(PROJECTS_TOOL, args)
         if outcome.error is None:
             return next((_Position(name) for name in outcome.body["projects"]), None)
         if outcome.error.code is not Code.NOT_FOUND:

@@ -1,6 +1,7 @@
 """The MCP server of every transport: turns SDK requests into calls, and outcomes into results."""
 
 import json
+import re
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
@@ -71,6 +72,8 @@ from memsvc.gateway.schemas import listed_output_schema, own_schema
 SERVER_NAME = "memsvc"
 GREETINGS: Final = ("initialize", "server/discover")
 """Requests whose results have the instructions."""
+_ITEM_START: Final = re.compile(r"\n(?! )")
+_TOOL_NAME: Final = re.compile(r"[a-z]+_\w+")
 STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = (
     "tools/list",
     "prompts/list",
@@ -138,6 +141,7 @@ class McpServer:
         self._cancellation = Cancellation(sender_of)
         self._lists = ToolLists(config.dispatch.catalogue)
         self._toolsets = config.toolsets
+        self._instructions = config.instructions
         self._host_instructions = package_text(__package__, "host_instructions.md")
         self._elicitation = Elicitation(config.limits, config.sessions, config.subscriptions)
         resources = ResourceHandlers(config.dispatch, sender_of)
@@ -157,7 +161,6 @@ class McpServer:
         self.sdk = _Sdk(
             config.name,
             version=config.version,
-            instructions=config.instructions,
             cache_hints=dict.fromkeys(STATIC_LISTS, CacheHint(ttl_ms=LISTS_KEPT_MS)),
             on_list_tools=self._list_tools,
             # No tool mirrors an argument into a header, so there is no schema to check headers by.
@@ -216,12 +219,20 @@ class McpServer:
             )
 
     async def _with_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer, with the instructions for hosts with hooks where the client is one."""
+        """Answer, with the instructions for this client that its key can follow.
+
+        Each item of the instructions begins a line, which is left out with the lines that continue
+        it if it names a tool that the caller is not offered."""
         result = await call_next(ctx)
         if ctx.method not in GREETINGS or not isinstance(result, dict):
             return result
-        is_host = HOST_TOOLSET in self._toolsets_of(self._sender_of(ctx))
-        return result | {"instructions": self._host_instructions} if is_host else result
+        sender = self._sender_of(ctx)
+        is_host = HOST_TOOLSET in self._toolsets_of(sender)
+        offered = {tool.name for tool in self._dispatch.offered_to(sender.caller)}
+        others = set(self._dispatch.catalogue.names()) - offered
+        items = _ITEM_START.split(self._host_instructions if is_host else self._instructions)
+        told = [item for item in items if others.isdisjoint(_TOOL_NAME.findall(item))]
+        return result | {"instructions": "\n".join(told)}
 
     def _toolsets_of(self, sender: RequestSender) -> Collection[str]:
         return sender.toolsets or sender.caller.toolsets or self._toolsets

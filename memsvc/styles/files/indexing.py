@@ -14,7 +14,7 @@ from memsvc.core.call_context import step_done
 from memsvc.core.chunks import chunks
 from memsvc.core.errors import MemsvcError, invalid, invalid_query
 from memsvc.core.frozen import frozen
-from memsvc.core.paths import check_path
+from memsvc.core.paths import KEPT_ROOTS, check_path, is_kept
 from memsvc.core.ports import CitedPassage, Clock, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tool_methods import result, tool
@@ -50,6 +50,11 @@ QUERY_BYTES_MAX: Final = 16_384
 PROJECTS_MAX: Final = 10_000
 HEAD_BYTES: Final = 8192
 """Bytes from the start of a file that its summary is made from when no model made one."""
+
+NOT_SEARCHED: Final = (
+    f"file_search does not search the files that the server writes itself, below"
+    f" {', '.join(KEPT_ROOTS)}: use the search tools of that memory, or file_read"
+)
 
 Content = tuple[str, int, int]
 """Identity of a file's content: its project, its stream and its size in bytes."""
@@ -269,6 +274,11 @@ class FileChunk:
 @result
 class FoundChunks:
     chunks: Annotated[list[FileChunk], "passages, best first; empty if nothing matches"]
+    note: Annotated[
+        str | None,
+        Field(exclude_if=lambda value: value is None),
+        "why files below path_prefix are not searched, if they are not",
+    ] = None
 
 
 RankedPassage = tuple[PassageKey, Passage, float]
@@ -331,7 +341,8 @@ class FileSearch:
                     file_summary=found.summaries[_content(place, passage)],
                 )
                 for place, passage, score in found.ranked
-            ]
+            ],
+            NOT_SEARCHED if is_kept(path_prefix) else None,
         )
 
     async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> SearchHits:
@@ -375,7 +386,7 @@ class FileSearch:
             return SearchHits(ranked, await _summaries(tx, ranked))
 
     async def find_passages(
-        self, scope: Scope, question: str, limit: int, *, user: str = ""
+        self, scope: Scope, question: str, limit: int, *, user: str | None = ""
     ) -> Sequence[CitedPassage]:
         """Return the best passages of a project, for any user (port `PassageSearch`)."""
         if not question.strip():

@@ -479,7 +479,12 @@ async def test_what_the_memory_itself_keeps_is_no_file_to_be_found(
     assert await files.paths("/memory")
     for query in ("Ada", "name", "memory s1"):
         assert await found(files, query) == []
-        assert await found(files, query, path_prefix="/memory") == []
+        for path in ("/memory", "/memory/s1/", "/whiteboard", "/notebook/root.md"):
+            answer = await files("search", query=query, path_prefix=path)
+            assert answer["chunks"] == []
+            assert "/memory, /whiteboard, /notebook" in answer["note"]
+        for path in ("", "/memory.md", "/notes"):
+            assert "note" not in await files("search", query=query, path_prefix=path)
 
 
 async def test_a_long_file_is_found_by_its_beginning_at_once_and_whole_soon(

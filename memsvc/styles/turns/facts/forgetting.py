@@ -590,6 +590,8 @@ async def held_elsewhere(
     found: dict[tuple[str, str], None] = {}
     for words in (redaction.searched or list(redaction.statements))[:VALUES_MAX]:
         for kind, find in passages.items():
+            if kind in scope.hidden_toolsets:
+                continue
             for passage in await find(scope, words, PASSAGES_MAX, user=user):
                 if redaction.ranges(passage.text):
                     found[kind, passage.path] = None
