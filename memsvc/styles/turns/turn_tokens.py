@@ -22,7 +22,7 @@ from memsvc.store import server_secrets
 from memsvc.store.database import Database
 from memsvc.styles.turns.history import conversation_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turn_items import TurnItem, output_items_of, unread_note
+from memsvc.styles.turns.turn_items import TurnItem, items_of, unread_note
 from memsvc.styles.turns.turn_models import (
     AfterTurnResult,
     BeforeTurnArguments,
@@ -178,7 +178,8 @@ class OperationTools:
         Send the returned input_items to the model, then pass operation_token and the answer to
         memory_commit_turn. Stores nothing."""
         turn = args.turn_id or new_turn_id(self.clock.now())
-        current = [item.item for item in (await conversation_of(args, self.options)).current]
+        conversation = await conversation_of(args, self.options, self.clock.now())
+        current = [item.item for item in conversation.current]
         operation = TurnOperation(args.session_id, turn, args.user_id, current)
         token, expires_at = await self.operations.issue(scope, operation)
         prepared = await self.memory.before_turn(scope, args.model_copy(update={"turn_id": turn}))
@@ -206,7 +207,7 @@ class OperationTools:
         """Store the turn that memory_run_turn began, as memory_after_turn would.
 
         Pass the same project. A turn that is sent again with the same answer is stored once."""
-        answer = await output_items_of(output_items, self.options)
+        answer = await items_of(output_items, "output_items", self.options, self.clock.now())
         operation = await self.operations.read(scope, operation_token)
         stored = await self.memory.store(
             scope,

@@ -47,7 +47,6 @@ from memsvc.styles.turns.turn_items import (
     TurnItem,
     items_of,
     may_change_facts,
-    output_items_of,
     read_meaning,
     read_statements,
     unread_note,
@@ -162,7 +161,7 @@ class TurnMemory:
         max_input_tok = (
             args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok
         )
-        conversation = await conversation_of(args, self._options)
+        conversation = await conversation_of(args, self._options, self._clock.now())
         conversation = await self._stripped(scope, conversation)
         before, current = conversation.history, conversation.current
         current_cost = sum(item.tokens for item in current)
@@ -247,9 +246,14 @@ class TurnMemory:
         """Call after you have answered, with before_turn's turn_id.
 
         Stores the turn and its facts once, however often you retry."""
-        output_items = await output_items_of(args.output_items, self._options)
-        inputs = await items_of(args.input_items, "input_items", self._options)
-        conversation = await items_of(args.conversation_items, "conversation_items", self._options)
+        inputs, conversation, output_items = [
+            await items_of(values, name, self._options, self._clock.now())
+            for name, values in (
+                ("input_items", args.input_items),
+                ("conversation_items", args.conversation_items),
+                ("output_items", args.output_items),
+            )
+        ]
         current = split_conversation(
             conversation, args.current_input_start, args.current_input_count
         ).current
