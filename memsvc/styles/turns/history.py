@@ -206,12 +206,7 @@ def _match_positions(
     """Return the positions of a longest common subsequence, as late as possible in `second_items`.
 
     Of long inputs only the end is compared."""
-    end = 0
-    while (
-        end < min(len(first_items), len(second_items))
-        and first_items[-1 - end] == second_items[-1 - end]
-    ):
-        end += 1
+    end = _same_start(first_items[::-1], second_items[::-1])
     rows, columns = len(first_items) - end, len(second_items) - end
     first = max(0, columns - MATRIX_SIZE_MAX // max(rows, 1))
     table = [[0] * (columns - first + 1)]
@@ -291,12 +286,9 @@ def _overlap(head: Sequence[int], stored: Sequence[int]) -> int:
 
 
 def _inner_run(head: Sequence[int], stored: Sequence[int]) -> int:
-    size_max = 0
-    for start in range(len(stored)):
-        size = 0
-        while (
-            size < len(head) and start + size < len(stored) and stored[start + size] == head[size]
-        ):
-            size += 1
-        size_max = max(size_max, size)
-    return size_max
+    return max((_same_start(head, stored[start:]) for start in range(len(stored))), default=0)
+
+
+def _same_start(first: Sequence[int], second: Sequence[int]) -> int:
+    pairs = zip(first, second, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
