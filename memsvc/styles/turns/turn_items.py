@@ -115,8 +115,8 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
     def read() -> list[TurnItem]:
         readings = extraction.read([_own_text(item) for item in items])
         return [
-            replace(item, reading=reading, changes=_changes(item), forgets=_forgets(item))
-            for item, reading in zip(items, readings, strict=True)
+            replace(item, reading=reading)
+            for item, reading in zip(_with_changes(items), readings, strict=True)
         ]
 
     return await run_in_thread(_chars(items), read)
@@ -124,10 +124,11 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
 
 async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
     """Return the items with the changes that the user's messages say, weak ones too."""
-    return await run_in_thread(
-        _chars(items),
-        lambda: [replace(item, changes=_changes(item), forgets=_forgets(item)) for item in items],
-    )
+    return await run_in_thread(_chars(items), lambda: _with_changes(items))
+
+
+def _with_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
+    return [replace(item, changes=_changes(item), forgets=_forgets(item)) for item in items]
 
 
 FORGETTING_CHARS_MAX: Final = 2_000

@@ -174,9 +174,10 @@ class TurnMemory:
         )
         kept = history_line.kept(capacity)
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
-        question = question_of(current)
         keyed = await self._digests.key(scope)
-        request = await self._recall.request(scope, args, question, self._clock.now(), as_of)
+        request = await self._recall.request(
+            scope, args, question_of(current), self._clock.now(), as_of
+        )
         async with self._database.begin_read(scope) as tx:
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             recent = _recent(
@@ -439,7 +440,7 @@ class TurnMemory:
     async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
         claims, doubts, meant = turn.claims(now), turn.doubts(now), turn.meant(now)
-        if not claims and not doubts and not meant:
+        if not (claims or doubts or meant):
             return NO_MERGE
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
         latest = LATEST_FACTS if doubts or meant else 0
