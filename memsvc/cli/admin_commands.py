@@ -108,8 +108,6 @@ def _receipt(body: JsonObject) -> Iterator[str]:
             f"not deleted: what this user said in sessions of several users in project {project}:"
             f" {', '.join(sessions)}"
         )
-    if not body["found"]:
-        yield f"nothing was found of this {body['level']}; check the name and the project"
     if body["dry_run"] and body["found"]:
         yield f"nothing was deleted; to delete this data, add --confirm '{body['name']}'"
     if not body["dry_run"]:
@@ -118,6 +116,8 @@ def _receipt(body: JsonObject) -> Iterator[str]:
             f"complete: purge {body['purge_id']}, from {body['started_at']} to"
             f" {body['ended_at']}{note}"
         )
+    if not body["found"]:
+        yield f"nothing was found of this {body['level']}; check the name and the project"
 
 
 def run_purge(

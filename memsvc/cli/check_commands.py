@@ -76,6 +76,10 @@ class CheckResult:
     recovery: str = ""
 
 
+def _failed(name: str, error: MemsvcError) -> CheckResult:
+    return CheckResult(name, False, error.message, error.recovery or "")
+
+
 def doctor(
     url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None
 ) -> None:
@@ -130,7 +134,7 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
     try:
         check_database(settings)
     except MemsvcError as error:
-        found.append(CheckResult("database", False, error.message, error.recovery or ""))
+        found.append(_failed("database", error))
     else:
         with database_urls(settings) as urls:
             found += asyncio.run(
@@ -149,7 +153,7 @@ async def _database(
             url, settings.database.model_copy(update={"pool_min": 1}), Metrics()
         )
     except MemsvcError as error:
-        yield CheckResult("database", False, error.message, error.recovery or "")
+        yield _failed("database", error)
         return
     try:
         (row,) = await database.registry("SELECT current_setting('server_version') AS version")
@@ -313,7 +317,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
     try:
         yield CheckResult("reranker", True, await check_reranker(settings.rerank))
     except MemsvcError as error:
-        yield CheckResult("reranker", False, error.message, error.recovery or "")
+        yield _failed("reranker", error)
     try:
         async with embedder(settings.embeddings) as embedding_client:
             if embedding_client is None:
@@ -327,7 +331,7 @@ async def _models(settings: Settings) -> AsyncIterator[CheckResult]:
                 f"{embedding_client.model} returned a vector with {len(vector)} dimensions",
             )
     except MemsvcError as error:
-        yield CheckResult("embeddings", False, error.message, error.recovery or "")
+        yield _failed("embeddings", error)
 
 
 async def _server_and_hosts(hooks: HookFiles) -> AsyncIterator[CheckResult]:
@@ -503,11 +507,12 @@ async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
                     name,
                     False,
                     f"no answer from {url} ({type(error).__name__})",
-                    "check that `memsvc serve` is running",
+                    "start the server with `memsvc serve`, or see `memsvc service status` if it is"
+                    " installed as a service; after a crash, a start needs no repair and loses"
+                    " nothing that was acknowledged",
                 )
                 return
             if response.is_error:
-                failed = failure(response)
-                yield CheckResult(name, False, failed.message, failed.recovery or "")
+                yield _failed(name, failure(response))
             else:
                 yield CheckResult(name, True, describe(response))

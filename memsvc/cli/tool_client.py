@@ -20,7 +20,7 @@ from memsvc.core.errors import Code, MemsvcError, invalid, unavailable
 from memsvc.core.frozen import frozen
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_path
-from memsvc.core.scope import DEFAULT_PROJECT
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 TIMEOUT_S: Final = 120.0
@@ -344,11 +344,12 @@ def _tool_option(name: str, default: Any, annotation: Any, to: str) -> ToolOptio
 
 
 def tool_command(
-    tool: str, help_text: str, *options: ToolOption, lines: Lines, pages: str = ""
+    tool: str, help_text: str, *options: ToolOption, lines: Lines, pages: str = "", table: str = ""
 ) -> Command:
     """Return a command that passes its options on to a tool and prints these lines of its answer.
 
-    With `pages`, the answer is that member of all its pages.
+    With `pages`, the answer is that member of all its pages. With `table`, a note says if that
+    member is empty, with the names in it that are nearest to those of the options.
     """
 
     async def run(call: RemoteTools, **values: Any) -> CommandOutput:
@@ -358,12 +359,27 @@ def tool_command(
         )
         is_cut = pages and len(body[pages]) == args.get("limit")
         note = f"There may be more {pages}: list them with a higher --limit." if is_cut else ""
+        if table and not body[table]:
+            everything = await replace(call, project=ALL_PROJECTS)(tool)
+            note = _nothing_matches(args | {"project": call.project}, everything[table])
         return CommandOutput(body, lines(body), note)
 
     [call, _] = inspect.signature(run).parameters.values()
     vars(run)["__signature__"] = inspect.Signature([call, *(one.parameter for one in options)])
     run.__doc__ = help_text
     return run
+
+
+def _nothing_matches(given: JsonObject, known: Sequence[JsonObject]) -> str:
+    """Return a note that no row has the given values, with the nearest ones of the known rows."""
+    from memsvc.core.validation_messages import suggest_name  # noqa: PLC0415 - loads pydantic
+
+    near = (
+        suggest_name(value, names)
+        for name, value in given.items()
+        if isinstance(value, str) and value not in (names := {str(row.get(name)) for row in known})
+    )
+    return "; ".join(["Nothing found", *filter(None, near)])
 
 
 def rows(member: str, *names: str) -> Lines:

@@ -301,6 +301,7 @@ calls = as_command(
         option("limit", "Maximum number of calls to list.", int, 50, min=1, max=100_000),
         lines=lambda body: ("\t".join(CALL_COLUMNS), *columns(body["calls"], *CALL_COLUMNS)),
         pages="calls",
+        table="calls",
     ),
     target_of_project("List only calls in this project, or * for all projects.", ALL_PROJECTS),
 )
@@ -329,4 +330,5 @@ usage = tool_command(
     "tenant_usage",
     "Report how much data a project stores; with --project '*', report each project and the total.",
     lines=_usage,
+    table="projects",
 )

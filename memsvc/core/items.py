@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 import orjson
@@ -24,11 +24,16 @@ _ROLE_BY_NAME: Final = {role: role for role in _ROLES if role != "tool"} | {
     "model": "assistant",
 }
 """Roles by the names that other APIs have for them, as a role or as the type of a message."""
-_CALLS: Final = frozenset({"tool_calls", "function_call", "tool_call_id"})
+_SENDABLE_ROLES: Final = _ROLES | {"function"}
+_INSTEAD_OF_CONTENT: Final = ("tool_calls", "function_call", "tool_call_id", "audio", "refusal")
+"""Fields by which a message of Chat Completions needs no content."""
 _TIMES = ("timestamp", "created_at", "create_time")
 """Fields beside the content of a message in which clients and their exports keep its time."""
 _MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", *_TIMES})
-_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
+_NEEDS_TEXT = frozenset({"input_text", "output_text", "text"})
+_TEXT_PARTS = _NEEDS_TEXT | {"refusal", "summary_text"}
+CLOCK_ERROR_MAX: Final = timedelta(days=1)
+"""How far ahead of the server's clock a message may be: a time without an offset may be local."""
 
 
 @frozen
@@ -68,14 +73,14 @@ class ReadItem:
         )
 
 
-def normalize_item(item: Any, where: str) -> Item:
+def normalize_item(item: Any, where: str, now: datetime | None = None) -> Item:
     """Return the item with string content as one text part and `type` filled in, else unchanged.
 
     A message of another API becomes one of these: its role (`model`), its type in place of a role
     (`human`), its `parts` or `text` in place of content, one part in place of several.
 
-    INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a
-    wrong type."""
+    INVALID_ARGUMENT, naming `where`, when it is not an object, when a field that memory reads has a
+    wrong type, and when its time is in the future, seen from `now`."""
     if not isinstance(item, dict):
         raise invalid(f"{where} must be an object")
     for field in ("type", "role", "name", "call_id", "id"):
@@ -87,19 +92,18 @@ def normalize_item(item: Any, where: str) -> Item:
     item = _of_other_api(item)
     content = item.get("content")
     kind = item.get("type")
-    if kind is None and ("role" in item or "content" in item):
-        kind = "message"
     if kind is None:
-        raise invalid(f"{where} needs a type, or a role and content")
-    normalized = {"type": kind} | item if "type" not in item or item["type"] is None else dict(item)
-    normalized["type"] = kind
+        if "role" not in item and "content" not in item:
+            raise invalid(f"{where} needs a type, or a role and content")
+        kind = "message"
+    normalized: Item = {"type": kind} | item | {"type": kind}
     if isinstance(content, str):
         part = "output_text" if item.get("role") == "assistant" else "input_text"
         normalized["content"] = [{"type": part, "text": content}]
     elif content is not None:
         parts = [content] if isinstance(content, dict) else content
         normalized["content"] = _checked_parts(parts, where)
-    _check_times(item, where)
+    _check_times(item, where, now)
     _check_plain(normalized, where)
     return normalized
 
@@ -134,12 +138,14 @@ def _of_other_api(item: Item) -> Item:
     if item.get("content") is not None or item.get("role") is None:
         return item
     parts, text = item.get("parts"), item.get("text")
+    content: Any = text
     if isinstance(parts, list):
-        content: Any = [{"text": part} if isinstance(part, str) else part for part in parts]
-        return {name: item[name] for name in item if name != "parts"} | {"content": content}
-    if isinstance(text, str):
-        return {name: item[name] for name in item if name != "text"} | {"content": text}
-    return item
+        name, content = "parts", [{"text": one} if isinstance(one, str) else one for one in parts]
+    elif isinstance(text, str):
+        name = "text"
+    else:
+        return item
+    return {field: item[field] for field in item if field != name} | {"content": content}
 
 
 def unread_fields(item: ReadItem) -> list[str]:
@@ -152,15 +158,37 @@ def unread_fields(item: ReadItem) -> list[str]:
         return ["role"] if item.role == "other" else []
     if fields["type"] != "message":
         return ["text"] if fields.get("text") else []
-    if fields.get("content") is not None or not _CALLS.isdisjoint(fields):
+    if unsendable_field(fields) != "content":
         return []
     return [name for name, value in fields.items() if name not in _MESSAGE_FIELDS and value]
 
 
-def is_empty_message(item: Item) -> bool:
-    """Return whether an item is a message without content or other data, such as a tool call."""
-    values = (value for field, value in item.items() if field not in _MESSAGE_FIELDS)
-    return item["type"] == "message" and all(value is None for value in values)
+def unsendable_field(item: Item) -> str:
+    """Return the field for which no model's API takes a message; "" where one may take the item.
+
+    That is a role that no API knows, or content or a text that is missing."""
+    if item["type"] != "message":
+        return ""
+    if item.get("role") not in _SENDABLE_ROLES:
+        return "role"
+    if item.get("content") is None:
+        has_other = any(item.get(field) is not None for field in _INSTEAD_OF_CONTENT)
+        return "" if has_other else "content"
+    for index, part in enumerate(_content(item)):
+        if part.get("text") is None and (not part or part.get("type") in _NEEDS_TEXT):
+            return f"content[{index}].text"
+    return ""
+
+
+def check_sendable(item: ReadItem, where: str) -> None:
+    """Raise INVALID_ARGUMENT for a message that no model's API takes.
+
+    One with text in a field that memory does not know is kept: `unread_fields` names it."""
+    field = unsendable_field(item.item)
+    if field == "role":
+        raise invalid(f"{where}.role must be one of {', '.join(sorted(_SENDABLE_ROLES))}")
+    if field and not unread_fields(item):
+        raise invalid(f"{where}.{field} is required")
 
 
 def _check_plain(item: Item, where: str) -> None:
@@ -202,14 +230,16 @@ def user_message(text: str) -> Item:
 
 def text_parts(item: Item) -> list[str]:
     """Return the texts of a message's parts, in order."""
-    content = item.get("content")
-    if not isinstance(content, list):
-        return []
     return [
         part["text"]
-        for part in content
+        for part in _content(item)
         if (part.get("type") or "text") in _TEXT_PARTS and part.get("text")
     ]
+
+
+def _content(item: Item) -> list[Item]:
+    content = item.get("content")
+    return content if isinstance(content, list) else []
 
 
 def text_of(item: Item) -> str:
@@ -311,9 +341,11 @@ def _times(item: Item) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in named if value not in (None, ""))
 
 
-def _check_times(item: Item, where: str) -> None:
+def _check_times(item: Item, where: str, now: datetime | None) -> None:
     for name, value in _times(item):
         try:
-            read_time(value)
+            said_at = read_time(value)
         except (ValueError, OverflowError):
             raise unreadable_time(f"{where}.{name}") from None
+        if now is not None and said_at > now + CLOCK_ERROR_MAX:
+            raise invalid(f"{where}.{name} is more than a day after the server's time")

@@ -1,5 +1,6 @@
 """Response items are kept whole, and refused where they are not what memory can read."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from memsvc.core.items import (
     role_of,
     text_of,
     unread_fields,
+    unsendable_field,
     user_message,
 )
 from memsvc.core.untrusted import BLOCK_END, BLOCK_START
@@ -114,6 +116,73 @@ def test_message_of_another_api_is_read(item: Any, role: str, text: str) -> None
 )
 def test_unread_fields_are_those_that_may_hold_text(item: Any, unread: list[str]) -> None:
     assert unread_fields(ReadItem.of(normalize_item(item, "x"))) == unread
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        ({"role": "user"}, "content"),
+        ({"role": "user", "content": None}, "content"),
+        ({"role": "assistant", "content": None, "tool_calls": None, "refusal": None}, "content"),
+        ({"role": "user", "message": SAID}, "content"),
+        ({"role": "banana", "content": SAID}, "role"),
+        ({"role": "banana"}, "role"),
+        ({"content": SAID}, "role"),
+        ({"role": "user", "content": [{"type": "input_text"}]}, "content[0].text"),
+        ({"role": "user", "content": [{"type": "text", "text": None}]}, "content[0].text"),
+        ({"role": "assistant", "content": [{"type": "output_text"}]}, "content[0].text"),
+        ({"role": "user", "content": [{"type": "text", "text": "a"}, {}]}, "content[1].text"),
+    ],
+)
+def test_field_for_which_no_api_takes_a_message_is_named(item: Any, field: str) -> None:
+    assert unsendable_field(normalize_item(item, "x")) == field
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        GEMINI,
+        {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "assistant", "content": None, "audio": {"id": "a"}},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "u"}]},
+        {"role": "user", "content": [{"type": "not_invented_yet"}]},
+        {"role": "user", "content": []},
+        {"role": "user", "content": ""},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+        {"role": "function", "name": "f", "content": "1"},
+        {"role": "developer", "content": SAID},
+        {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c", "output": ""},
+        {"type": "reasoning", "summary": []},
+        {"type": "not_invented_yet", "role": "banana", "content": [{"type": "input_text"}]},
+    ],
+)
+def test_item_that_an_api_may_take_is_sendable(item: Any) -> None:
+    assert unsendable_field(normalize_item(item, "x")) == ""
+
+
+@pytest.mark.parametrize("field", ["timestamp", "created_at", "metadata"])
+def test_time_more_than_a_day_ahead_of_the_server_is_refused(field: str) -> None:
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    item: dict[str, Any] = {"role": "user", "content": SAID}
+    for hours, is_taken in ((24, True), (25, False)):
+        time = (now + timedelta(hours=hours)).isoformat()
+        item[field] = {"occurred_at": time} if field == "metadata" else time
+        if is_taken:
+            normalize_item(item, "x", now)
+        else:
+            with pytest.raises(MemsvcError, match=r"^x\.\S+ is more than a day after"):
+                normalize_item(item, "x", now)
 
 
 def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields() -> None:

@@ -254,6 +254,7 @@ def test_doctor_counts_the_turns_that_wait_while_the_server_is_away(repository: 
     away = typed("doctor", "--url", NOWHERE)
     assert away.returncode == 1
     assert f"no answer from {NOWHERE}" in away.stdout
+    assert "start the server with `memsvc serve`" in away.stdout
     assert status(repository) == ""
 
 

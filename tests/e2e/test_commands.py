@@ -1,6 +1,7 @@
 """The commands that use a memory: against a server, and against a data folder. What an executable
 adds to them, how it starts and how it ends, is tested with it."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from memsvc.cli.main import COMMANDS, commands, loaded
 from memsvc.package_files import version
 from tests.e2e.process import Served, environment, run, typed
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -280,13 +282,32 @@ def test_time_that_cannot_be_read_is_refused_with_the_forms_of_a_time(
     assert memsvc("calls", option, "2026-01-31T12:00:00Z").returncode == 0
 
 
+def logged(memsvc: Command, tool: str) -> None:
+    """Wait until a call of this tool is in the call log, which is written in batches."""
+    asyncio.run(until(lambda: tool in said(memsvc("calls"))))
+
+
 def test_calls_beyond_the_limit_are_announced(memsvc: Command) -> None:
     for _ in range(2):
         said(memsvc("status"))
+    logged(memsvc, "elfmem_status")
     note = "There may be more calls: list them with a higher --limit.\n"
     assert memsvc("calls", "--limit", "1").stderr == note
     assert memsvc("calls", "--limit", "1", "--json").stderr == ""
-    assert memsvc("calls", "--tool", "none-such").stderr == ""
+
+
+def test_calls_and_usage_that_match_nothing_say_so_with_the_nearest_names(memsvc: Command) -> None:
+    said(memsvc("status"))
+    logged(memsvc, "elfmem_status")
+    for options, near in (
+        (["calls", "--tool", "none-such"], ""),
+        (["calls", "--tool", "elfmem_statsu"], "; did you mean elfmem_status?"),
+        (["calls", "--tool", "elfmem_status", "--project", "defualt"], "; did you mean default?"),
+        (["usage", "--project", "none-such"], ""),
+    ):
+        done = memsvc(*options)
+        assert (done.returncode, done.stderr) == (0, f"Nothing found{near}\n")
+    assert memsvc("calls", "--tool", "none-such", "--json").stderr == ""
 
 
 def test_usage_of_all_projects_ends_with_their_sum(memsvc: Command, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def test_purge_of_an_unknown_name_says_so(shared: Served) -> None:
     for confirmed in (["--dry-run"], ["--confirm", "adda"]):
         done = typed(*purge, *confirmed, MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
         assert done.returncode == 0, done.stderr
-        assert "nothing was found of this user; check the name and the project" in done.stdout
+        nothing = "nothing was found of this user; check the name and the project\n"
+        assert done.stdout.endswith(nothing)
         assert ("complete: purge" in done.stdout) == ("--confirm" in confirmed)
         assert "to delete this data" not in done.stdout
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Final, TypeVar
 
@@ -145,12 +145,8 @@ def split_summary(data: Item) -> tuple[str, str]:
     word after it when there is more than one."""
     text: str = data["content"][0]["text"]
     # it cannot occur inside a string, whose quotation marks are escaped
-    at = text.rfind(_BEFORE_SUMMARY + _SUMMARY)
-    return (
-        (text, "")
-        if at < 0
-        else (text[: at + len(_BEFORE_SUMMARY)], text[at + len(_BEFORE_SUMMARY) :])
-    )
+    head, found, summary = text.rpartition(_BEFORE_SUMMARY + _SUMMARY)
+    return (head + _BEFORE_SUMMARY, _SUMMARY + summary) if found else (text, "")
 
 
 def policy_message() -> Item:
@@ -163,17 +159,13 @@ def strip(items: Sequence[Read]) -> tuple[list[Read], bool]:
 
     Only an exact policy message, of this version or an earlier one, followed by a data message that
     parses, or is too long for that, is a block; lookalikes are kept as they are."""
-    kept: list[Read] = []
-    position = 0
-    while position < len(items):
-        if _is_policy(items[position]) and any(
-            item.is_memory for item in items[position + 1 : position + 2]
-        ):
-            position += 2
-            continue
-        kept.append(items[position])
-        position += 1
-    return kept, len(kept) < len(items)
+    starts = [
+        place
+        for place, (item, following) in enumerate(pairwise(items))
+        if _is_policy(item) and following.is_memory
+    ]
+    dropped = {*starts, *(place + 1 for place in starts)}
+    return [item for place, item in enumerate(items) if place not in dropped], bool(starts)
 
 
 def _is_policy(item: ReadItem) -> bool:

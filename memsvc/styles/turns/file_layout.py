@@ -55,11 +55,8 @@ def tier_file(session: str, tier: FactTier, now: datetime) -> str:
 
 def fact_file(fact: Fact) -> str:
     """Return the file of the records of a fact."""
-    return _statement_file(fact.statement, fact.valid_from)
-
-
-def _statement_file(statement: Statement, start: datetime) -> str:
-    return tier_file(statement.evidence.session, statement.tier, start)
+    statement = fact.statement
+    return tier_file(statement.evidence.session, statement.tier, fact.valid_from)
 
 
 def event_id(turn: str, direction: str, index: int) -> str:
@@ -195,13 +192,12 @@ def fact_lines(
         end = max(said_at.get(record, now), fact.valid_from)
         lines[fact_file(fact)] += superseded_line(fact, record, end)
     for fact in merge.deleted:
-        path = fact_file(fact)
-        lines[path] += deleted_line(fact, now, forgotten=forgotten)
+        lines[fact_file(fact)] += deleted_line(fact, now, forgotten=forgotten)
     for fact, doubt in merge.questioned:
         lines[fact_file(fact)] += questioned_line(fact, doubt, now)
     for new_fact in new_facts:
         statement, start = new_fact.statement, said_at[new_fact.statement.record]
-        path = _statement_file(statement, start)
+        path = tier_file(statement.evidence.session, statement.tier, start)
         lines[path] += fact_line(statement, start, new_fact.expires_at)
         if (newer := new_fact.newer) is not None:
             past = Fact(
@@ -214,94 +210,49 @@ def fact_lines(
 
 def fact_line(statement: Statement, now: datetime, expires_at: datetime | None) -> bytes:
     """Return the record of a fact that is valid from now on."""
-    return _fact_record(statement, "fact_upsert", now, state="active", expires_at=expires_at)
+    record = {"ts": exact_timestamp(now), "type": "fact_upsert"} | _cues(statement)
+    return json_line(fact_fields(statement, "active", expires_at) | record)
 
 
 def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
     """Return the record of a replaced fact, for the file of the fact that it closes."""
-    return _fact_record(
-        fact.statement,
-        "fact_supersede",
-        now,
-        state="superseded",
-        expires_at=fact.expires_at,
-        superseded_by=by,
-    )
+    cues = _cues(fact.statement)
+    return _change_line(fact, "fact_supersede", "superseded", now, superseded_by=by, **cues)
 
 
 def questioned_line(fact: Fact, doubt: Doubt | None, now: datetime) -> bytes:
     """Return the record of a fact in doubt, or no longer, for the file of the fact."""
-    statement = fact.statement
-    record = fact_fields(statement, "questioned" if doubt else "active", fact.expires_at) | {
-        "ts": exact_timestamp(now),
-        "type": "fact_question",
-        "id": f"{statement.record}-fact_question",
-        "of": statement.record,
-        "doubt": doubt_fields_of(doubt),
-    }
-    return json_line(record)
+    state = "questioned" if doubt else "active"
+    return _change_line(fact, "fact_question", state, now, doubt=doubt_fields_of(doubt))
 
 
 def reread_line(fact: Fact, now: datetime) -> bytes:
     """Return the record of a fact whose words were read again, for the file of the fact."""
-    return _fact_record(
-        fact.statement, "fact_reread", now, state="active", expires_at=fact.expires_at
-    )
+    return _change_line(fact, "fact_reread", "active", now, **_cues(fact.statement))
 
 
 def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
     """Return the record of a deleted fact, for the file of the fact that it closes."""
-    return _fact_record(
-        fact.statement,
-        "fact_delete",
-        now,
-        state="deleted",
-        expires_at=fact.expires_at,
-        deleted_at=now,
-        forgotten=forgotten,
-    )
+    more = {"deleted_at": timestamp(now)} | ({"forgotten": True} if forgotten else {})
+    return _change_line(fact, "fact_delete", "deleted", now, **more, **_cues(fact.statement))
 
 
 def restored_line(fact: Fact, now: datetime) -> bytes:
     """Return the record of a forgotten fact that is remembered again, for the file of the fact."""
-    statement = fact.statement
-    record = fact_fields(statement, fact.state.value, fact.expires_at) | {
-        "ts": exact_timestamp(now),
-        "type": "fact_restore",
-        "id": f"{statement.record}-fact_restore",
-        "of": statement.record,
-        "superseded_by": fact.superseded_by,
-        "valid_to": exact_timestamp(fact.valid_to) if fact.valid_to else None,
-    }
-    return json_line(record)
+    valid_to = exact_timestamp(fact.valid_to) if fact.valid_to else None
+    state, by = fact.state.value, fact.superseded_by
+    return _change_line(fact, "fact_restore", state, now, superseded_by=by, valid_to=valid_to)
 
 
-def _fact_record(
-    statement: Statement,
-    kind: str,
-    now: datetime,
-    *,
-    state: str,
-    expires_at: datetime | None,
-    superseded_by: str | None = None,
-    deleted_at: datetime | None = None,
-    forgotten: bool = False,
-) -> bytes:
-    record: JsonObject = fact_fields(statement, state, expires_at) | {
-        "ts": exact_timestamp(now),
-        "type": kind,
-    }
-    if statement.keywords:
-        record["cues"] = statement.keywords
-    if kind != "fact_upsert":
-        record |= {"id": f"{statement.record}-{kind}", "of": statement.record}
-    if superseded_by is not None:
-        record["superseded_by"] = superseded_by
-    if deleted_at is not None:
-        record["deleted_at"] = timestamp(deleted_at)
-    if forgotten:
-        record["forgotten"] = True
-    return json_line(record)
+def _change_line(fact: Fact, kind: str, state: str, now: datetime, **more: Any) -> bytes:
+    """Return the record of a change of a fact, which has an id of its own."""
+    name = fact.statement.record
+    record = {"ts": exact_timestamp(now), "type": kind, "id": f"{name}-{kind}", "of": name}
+    return json_line(fact_fields(fact.statement, state, fact.expires_at) | record | more)
+
+
+def _cues(statement: Statement) -> JsonObject:
+    return {"cues": statement.keywords} if statement.keywords else {}
 
 
 def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> JsonObject:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
+from datetime import datetime
 from itertools import pairwise, takewhile
 from typing import Final
 
@@ -10,7 +11,7 @@ import orjson
 
 from memsvc.core.errors import invalid
 from memsvc.core.frozen import frozen
-from memsvc.core.items import Item, role_of, user_message
+from memsvc.core.items import Item, role_of, unsendable_field, user_message
 from memsvc.store.context import StoredItem
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_items import TurnItem, items_of
@@ -45,9 +46,11 @@ def split_conversation(items: Sequence[TurnItem], start: int, count: int) -> Con
     return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
 
 
-async def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Conversation:
+async def conversation_of(
+    args: BeforeTurnArguments, options: TurnOptions, now: datetime
+) -> Conversation:
     """Return the current input and what comes before it, in whichever form they were given."""
-    items = await items_of(args.conversation_items, "conversation_items", options)
+    items = await items_of(args.conversation_items, "conversation_items", options, now)
     if items:
         conversation = split_conversation(items, args.current_input_start, args.current_input_count)
         if not conversation.current:
@@ -66,7 +69,7 @@ async def conversation_of(args: BeforeTurnArguments, options: TurnOptions) -> Co
         values = [user_message(args.current_input_text)]
     if not values:
         raise invalid("current_input is required when conversation_items is empty")
-    return Conversation([], await items_of(values, "current_input", options))
+    return Conversation([], await items_of(values, "current_input", options, now))
 
 
 def delta(
@@ -127,11 +130,7 @@ def _whole_store(head: Sequence[int], is_reply: Sequence[bool], stored: Sequence
     """Return where the loaded part of the store ends within the head; earlier items are older."""
     size = len(stored)
     for stop in range(len(head) - 1, size - 1, -1):
-        if (
-            size
-            and any(is_reply[stop - size : stop])
-            and list(head[stop - size : stop]) == list(stored)
-        ):
+        if any(is_reply[stop - size : stop]) and list(head[stop - size : stop]) == list(stored):
             return stop
     return 0
 
@@ -145,7 +144,8 @@ def new_positions(
     `recent` are stored items, oldest first, and `digests` theirs. An item that the caller has hides
     one stored copy of it: the one at the same place of the conversation, else the latest. An end of
     the store that is the current input itself (a retried turn) is hidden too, and so are answers
-    that the caller has replaced, because they were edited or generated again."""
+    that the caller has replaced, because they were edited or generated again, and items that no
+    model's API takes, which older versions stored."""
     existing = (
         [*conversation.history, *conversation.current, *conversation.trailing]
         if conversation.trailing
@@ -161,6 +161,7 @@ def new_positions(
         del stored[-len(current_hash_list) :]
     pairs = _match_positions(stored, item_hash_list)
     hidden = {position for position, _ in pairs} | _replaced(recent, existing, pairs, len(stored))
+    hidden |= {position for position, item in enumerate(recent) if unsendable_field(item)}
     remaining_counts = Counter(item_hash_list)
     remaining_counts.subtract(item_hash_list[at] for _, at in pairs)
     positions = []
@@ -205,12 +206,7 @@ def _match_positions(
     """Return the positions of a longest common subsequence, as late as possible in `second_items`.
 
     Of long inputs only the end is compared."""
-    end = 0
-    while (
-        end < min(len(first_items), len(second_items))
-        and first_items[-1 - end] == second_items[-1 - end]
-    ):
-        end += 1
+    end = _same_start(first_items[::-1], second_items[::-1])
     rows, columns = len(first_items) - end, len(second_items) - end
     first = max(0, columns - MATRIX_SIZE_MAX // max(rows, 1))
     table = [[0] * (columns - first + 1)]
@@ -267,7 +263,7 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
     items: list[Item] = []
     open_calls: dict[str, None] = {}
     for stored_item in stored:
-        item: Item = {"type": "message", "role": stored_item.role}
+        item: Item = {"type": "message", "role": stored_item.role, "content": []}
         if stored_item.line:
             item = orjson.loads(stored_item.line)["item"]
         elif stored_item.role == "tool":
@@ -285,19 +281,14 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
 
 
 def _overlap(head: Sequence[int], stored: Sequence[int]) -> int:
-    for size in range(min(len(head), len(stored)), 0, -1):
-        if list(stored[-size:]) == list(head[:size]):
-            return size
-    return 0
+    sizes = range(min(len(head), len(stored)), 0, -1)
+    return next((size for size in sizes if list(stored[-size:]) == list(head[:size])), 0)
 
 
 def _inner_run(head: Sequence[int], stored: Sequence[int]) -> int:
-    size_max = 0
-    for start in range(len(stored)):
-        size = 0
-        while (
-            size < len(head) and start + size < len(stored) and stored[start + size] == head[size]
-        ):
-            size += 1
-        size_max = max(size_max, size)
-    return size_max
+    return max((_same_start(head, stored[start:]) for start in range(len(stored))), default=0)
+
+
+def _same_start(first: Sequence[int], second: Sequence[int]) -> int:
+    pairs = zip(first, second, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))

@@ -106,9 +106,7 @@ class SessionPolicy(BaseModel):
             return None
         if statement.fact_id in DATED_IDS and tier is not FactTier.L1:
             return plan_end(f"{statement.statement} {statement.value} {statement.words}", now)
-        days = {FactTier.L0: self.tiers.L0, FactTier.L1: self.tiers.L1, FactTier.L2: self.tiers.L2}[
-            tier
-        ].retention_days
+        days: int = getattr(self.tiers, tier).retention_days
         if not days:
             return None
         return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
@@ -143,8 +141,8 @@ def policy_overrides(content: bytes, options: TurnOptions) -> JsonObject:
         raise invalid_content(f"a policy is limited to {POLICY_BYTES_MAX} bytes")
     try:
         values = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise invalid_content("a policy must be a JSON object") from error
+    except orjson.JSONDecodeError:
+        values = None
     if not isinstance(values, dict):
         raise invalid_content("a policy must be a JSON object")
     default = default_policy(options).model_dump()

@@ -1,7 +1,8 @@
 """The prompt of a turn: memory block, history, recent context and input, within a token limit."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import accumulate
@@ -15,8 +16,8 @@ from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import RankedRecall
 from memsvc.styles.turns.turn_items import TurnItem
 
-_KEY_END: Final = '":'
-"""Behind a letter or digit, where a block may be split: the tokens of the parts add up to those of
+_KEY_END: Final = re.compile('(?<=[0-9A-Za-z])(?=":)')
+"""Where a block may be split, before the end of a key: the tokens of the parts add up to those of
 the whole."""
 EXTRA_TOKENS: Final = 7
 """Tokens by which a chunk's estimate is mostly too high: fewer blocks are tried for a prompt."""
@@ -112,7 +113,7 @@ class PromptBuilder:
 
     def _first_cost(self, memory: list[Item], count: Callable[[str], int]) -> int:
         """Return the cost of a block without its summary."""
-        parts = _parts(block.split_summary(memory[1])[0])
+        parts = _KEY_END.split(block.split_summary(memory[1])[0])
         return self._policy_cost + budget.ITEM_TOKENS + sum(map(count, parts))
 
     def _best_block(
@@ -206,17 +207,3 @@ class PromptBuilder:
             chunks_used=best.count,
             limits=limits,
         )
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield the parts of a block, split before each end of a key."""
-    first, *rest = text.split(_KEY_END)
-    part = first
-    for following in rest:
-        last = part[-1:]
-        if last.isalnum() and last.isascii():
-            yield part
-            part = _KEY_END + following
-        else:
-            part += _KEY_END + following
-    yield part

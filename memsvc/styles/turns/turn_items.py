@@ -10,7 +10,7 @@ from memsvc.core.background import SLICE_CHARS, others_first, run_in_thread
 from memsvc.core.errors import invalid, payload_too_large
 from memsvc.core.facts import Claim, Doubt, Evidence, Statement
 from memsvc.core.frozen import frozen
-from memsvc.core.items import ReadItem, is_empty_message, normalize_item, unread_fields
+from memsvc.core.items import ReadItem, check_sendable, normalize_item, unread_fields
 from memsvc.core.rules import extraction
 from memsvc.core.rules.changes import (
     CHANGE_CHARS_MAX,
@@ -64,17 +64,20 @@ class TurnItem(ReadItem):
         return self if item == self.item else TurnItem.of(item, sent=self, tokens=self.tokens)
 
 
-async def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[TurnItem]:
+async def items_of(
+    values: Sequence[Any], name: str, options: TurnOptions, now: datetime
+) -> list[TurnItem]:
     """Return the items of the argument `name`, a few at a time, so that others have the loop.
 
-    INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
-    hold."""
+    INVALID_ARGUMENT names the first item that is invalid or that no model's API takes,
+    PAYLOAD_TOO_LARGE the first that no file could hold."""
     if len(values) > options.items_max:
         raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
     items: list[TurnItem] = []
     size_bytes = 0
     for index, value in enumerate(values):
-        item = TurnItem.of(normalize_item(value, f"{name}[{index}]"))
+        item = TurnItem.of(normalize_item(value, f"{name}[{index}]", now))
+        check_sendable(item, f"{name}[{index}]")
         if (item_bytes := len(item.content)) > options.item_bytes_max:
             raise payload_too_large(
                 f"{name}[{index}] has {item_bytes} bytes; the limit is {options.item_bytes_max}",
@@ -84,17 +87,6 @@ async def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> li
         if size_bytes > SLICE_CHARS:
             await others_first(size_bytes)
             size_bytes = 0
-    return items
-
-
-async def output_items_of(values: Sequence[Any], options: TurnOptions) -> list[TurnItem]:
-    """Return the model's output items, as `items_of`.
-
-    INVALID_ARGUMENT for a message without content."""
-    items = await items_of(values, "output_items", options)
-    for index, item in enumerate(items):
-        if is_empty_message(item.item):
-            raise invalid(f"output_items[{index}].content is required")
     return items
 
 
@@ -123,8 +115,8 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
     def read() -> list[TurnItem]:
         readings = extraction.read([_own_text(item) for item in items])
         return [
-            replace(item, reading=reading, changes=_changes(item), forgets=_forgets(item))
-            for item, reading in zip(items, readings, strict=True)
+            replace(item, reading=reading)
+            for item, reading in zip(_with_changes(items), readings, strict=True)
         ]
 
     return await run_in_thread(_chars(items), read)
@@ -132,10 +124,11 @@ async def read_statements(items: Sequence[TurnItem]) -> list[TurnItem]:
 
 async def read_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
     """Return the items with the changes that the user's messages say, weak ones too."""
-    return await run_in_thread(
-        _chars(items),
-        lambda: [replace(item, changes=_changes(item), forgets=_forgets(item)) for item in items],
-    )
+    return await run_in_thread(_chars(items), lambda: _with_changes(items))
+
+
+def _with_changes(items: Sequence[TurnItem]) -> list[TurnItem]:
+    return [replace(item, changes=_changes(item), forgets=_forgets(item)) for item in items]
 
 
 FORGETTING_CHARS_MAX: Final = 2_000

@@ -47,7 +47,6 @@ from memsvc.styles.turns.turn_items import (
     TurnItem,
     items_of,
     may_change_facts,
-    output_items_of,
     read_meaning,
     read_statements,
     unread_note,
@@ -162,7 +161,7 @@ class TurnMemory:
         max_input_tok = (
             args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok
         )
-        conversation = await conversation_of(args, self._options)
+        conversation = await conversation_of(args, self._options, self._clock.now())
         conversation = await self._stripped(scope, conversation)
         before, current = conversation.history, conversation.current
         current_cost = sum(item.tokens for item in current)
@@ -175,9 +174,10 @@ class TurnMemory:
         )
         kept = history_line.kept(capacity)
         known = {item.digest for item in [*before[len(before) - kept :], *current]}
-        question = question_of(current)
         keyed = await self._digests.key(scope)
-        request = await self._recall.request(scope, args, question, self._clock.now(), as_of)
+        request = await self._recall.request(
+            scope, args, question_of(current), self._clock.now(), as_of
+        )
         async with self._database.begin_read(scope) as tx:
             ranked, context_read = await self._search(tx, scope, request, max_input_tok)
             recent = _recent(
@@ -247,9 +247,14 @@ class TurnMemory:
         """Call after you have answered, with before_turn's turn_id.
 
         Stores the turn and its facts once, however often you retry."""
-        output_items = await output_items_of(args.output_items, self._options)
-        inputs = await items_of(args.input_items, "input_items", self._options)
-        conversation = await items_of(args.conversation_items, "conversation_items", self._options)
+        inputs, conversation, output_items = [
+            await items_of(values, name, self._options, self._clock.now())
+            for name, values in (
+                ("input_items", args.input_items),
+                ("conversation_items", args.conversation_items),
+                ("output_items", args.output_items),
+            )
+        ]
         current = split_conversation(
             conversation, args.current_input_start, args.current_input_count
         ).current
@@ -435,7 +440,7 @@ class TurnMemory:
     async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
         """Return what the claims and changes of a turn do to the facts of its indexes."""
         claims, doubts, meant = turn.claims(now), turn.doubts(now), turn.meant(now)
-        if not claims and not doubts and not meant:
+        if not (claims or doubts or meant):
             return NO_MERGE
         index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
         latest = LATEST_FACTS if doubts or meant else 0

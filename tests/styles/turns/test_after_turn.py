@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.errors import Code
+from memsvc.styles.turns import turn_items
 from memsvc.styles.turns.turns import SHARED_NOTE
 from tests.door import Door, Refused
 from tests.fakes import FakeClock, RecordingMeter
@@ -122,6 +123,21 @@ async def test_texts_as_content_come_back_as_parts(door: Door) -> None:
         ({"input_items": [user("a")], "user_id": "a\tb"}, "user_id"),
         ({"input_items": [user("a")], "current_input": []}, "current_input"),
         ({"input_items": [user("a")] * 2001}, "2000"),
+        ({"input_items": [user("a"), {"role": "user"}]}, "input_items[1].content is required"),
+        (
+            {"input_items": [{"role": "user", "content": None}]},
+            "input_items[0].content is required",
+        ),
+        (
+            {"input_items": [{"role": "user", "content": [{"type": "input_text"}]}]},
+            "input_items[0].content[0].text is required",
+        ),
+        ({"input_items": [{"role": "banana", "content": "x"}]}, "input_items[0].role must be one"),
+        ({"conversation_items": [{"content": "x"}, user("a")]}, "conversation_items[0].role"),
+        (
+            {"input_items": [user("a", metadata={"occurred_at": "9998-12-31"})]},
+            "input_items[0].metadata.occurred_at is more than a day after the server's time",
+        ),
     ],
 )
 async def test_what_is_no_turn_is_refused_and_nothing_is_written(
@@ -480,6 +496,28 @@ async def test_text_that_is_not_read_is_named_in_the_note(door: Door) -> None:
     many = [{"role": "user", "message": "I am a baker."}] * 9
     stored = await door("memory_after_turn", session_id="s1", turn_id="t2", input_items=many)
     assert "input_items[4].message and 4 more" in stored["note"]
+
+
+async def test_message_that_no_api_takes_is_not_sent_to_the_model(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(door, "t1", "Hello.", answer="Good morning.")
+    monkeypatch.setattr(turn_items, "check_sendable", lambda *_: None)  # as older versions did
+    unsendable = [
+        {"role": "user", "message": "I am a baker."},
+        {"role": "banana", "content": "x"},
+        {"role": "user", "content": [{"type": "input_text"}]},
+    ]
+    await door(AFTER, session_id="s1", turn_id="t2", input_items=unsendable)
+    await say(door, "t3", "It rained.", answer="Then stay in.")
+    prepared = await ask(door, "What now?")
+    said = [
+        user("Hello."),
+        assistant("Good morning."),
+        user("It rained."),
+        assistant("Then stay in."),
+    ]
+    assert unblocked(prepared) == [*said, user("What now?")]
 
 
 async def test_the_turn_of_a_second_user_says_that_the_session_is_shared_from_then_on(

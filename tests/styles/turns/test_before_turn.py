@@ -70,6 +70,8 @@ async def test_every_way_to_give_an_input_is_taken(
         ({"current_input": True}, "current_input must be an array of response items or a string"),
         ({"current_input": [5]}, r"current_input[0]"),
         ({"current_input": {}}, r"current_input[0]"),
+        ({"current_input": {"role": "user"}}, "current_input[0].content is required"),
+        ({"current_input": {"role": "banana", "content": "x"}}, "current_input[0].role"),
         ({"conversation_items": [user("a")], "current_input_start": 1}, "current_input_start"),
         ({"conversation_items": "text"}, "conversation_items"),
         ({"conversation_items": [user("a"), {"role": 5}]}, "conversation_items[1]"),

@@ -68,7 +68,7 @@ async def test_only_latest_messages_of_a_turn_are_compared_with_earlier_ones(
 ) -> None:
     said = [f"I gave up the trumpet in band {number}." for number in range(MEANINGS_MAX * 3)]
     items = await items_of(
-        [{"role": "user", "content": text} for text in said], "items", TurnOptions()
+        [{"role": "user", "content": text} for text in said], "items", TurnOptions(), clock.now()
     )
     read = await read_meaning(
         await read_statements(items), Embedding(database, encoder, clock, RecordingMeter()), 1000

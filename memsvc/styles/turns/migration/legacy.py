@@ -375,7 +375,7 @@ def _event(
             *place, "ts is missing" if body.get("ts") is None else "ts is not valid"
         )
     try:
-        item = normalize_item(body["item"], "item")
+        item = normalize_item(body["item"], "item", now)
     except MemsvcError as error:
         return InvalidRecord(*place, f"the line is not a response item: {error.message}")
     item_id = body.get("item_id")

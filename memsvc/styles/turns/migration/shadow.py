@@ -263,7 +263,8 @@ class ShadowTools:
 
         Takes that tool's arguments and your own results; returns the differences. Fact values are
         not stored."""
-        client_items = await items_of(args.own_input_items, "own_input_items", self.options)
+        now = self.clock.now()
+        client_items = await items_of(args.own_input_items, "own_input_items", self.options, now)
         prepared = await self.memory.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
         client_facts |= {
@@ -273,7 +274,6 @@ class ShadowTools:
         client_tokens = args.own_token_count
         if client_tokens is None and client_items:
             client_tokens = sum(self.costs.item(item.item) for item in client_items)
-        now = self.clock.now()
         index_ids = turn_index.fact_ids(args.session_id, args.user_id)
         async with self.database.begin(scope) as tx:
             server_facts = await fact_history.find_by_names(
