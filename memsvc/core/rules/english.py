@@ -351,7 +351,7 @@ ENGLISH = Language(
     r"|poem|story|novel|translate|translation|role ?play|act as|persona|character|dream|dreamt|dreamed|used to|example|e\.g|forget)\b",
     prefix_excludes=r"\b(?:do|did|does|don't|didn't|can|should|will|might|may|what|which|who|whom|how|why|where|that|things?|stuff|like"
     r"|someone|you|he|she|they|am|was|were|be|[\w-]+'s|the \w+|one|as)\s+$",
-    prefix_allowed=r"(?:^|[\s,(])(?:and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
+    prefix_allowed=r"(?:^|[\s,(])(?:(?:it )?turns out(?: that)?|and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
     r"|although|still|now|currently|honestly|personally|today|yesterday|recently|thanks|please|remember|remember that|note"
     r"|note that|correction|sorry|by the way|in fact|to be honest|you know|as you know|i think|i guess|i mean|i meant|that"
     r"|wait|update|cause|plus|anyway|basically|unfortunately|luckily|sadly|sometimes|this year|i told you|i said|i mentioned"
