@@ -174,8 +174,14 @@ class Change:
 
     @cached_property
     def ended_terms(self) -> frozenset[str]:
-        """Return the terms of its clauses that say that something is over, without such words."""
-        return _ended_in(self.sentence)
+        """Return the terms of the clauses that say that something is over, without such words."""
+        found = set[str]()
+        for words in map(normalized_text, CLAUSE_END.split(self.sentence)):
+            phrases = _CHANGE_PHRASES.found_in(words)
+            if _ENDED in dict(phrases):
+                parts = tuple(terms(" ".join(phrase for _, phrase in phrases)))
+                found.update(term for term in terms(words) if not term.startswith(parts))
+        return frozenset(found) - COMMON
 
     @cached_property
     def now(self) -> tuple[frozenset[str], frozenset[str]] | None:
@@ -187,14 +193,6 @@ class Change:
     def may_end_facts(self) -> bool:
         """Return whether facts are to be compared with it."""
         return self.resumes or not self.weak or self.now is not None
-
-    def is_apart(self, words: frozenset[str]) -> bool:
-        """Return whether the thing that it says ended is none of these words."""
-        return bool(self.ended_terms) and self.ended_terms.isdisjoint(words)
-
-    def ends(self, words: frozenset[str]) -> bool:
-        """Return whether it says that something ended which these words say, all of it."""
-        return bool(self.ended_terms) and self.ended_terms <= words
 
     @property
     def is_news(self) -> bool:
@@ -401,17 +399,6 @@ def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, 
         else:
             break
     return sentences[first].start(), sentences[last].end()
-
-
-def _ended_in(sentence: str) -> frozenset[str]:
-    found = set[str]()
-    for clause in CLAUSE_END.split(sentence):
-        words = normalized_text(clause)
-        phrases = _CHANGE_PHRASES.found_in(words)
-        if _ENDED in (label for label, _ in phrases):
-            parts = tuple(terms(" ".join(phrase for _, phrase in phrases)))
-            found.update(term for term in terms(words) if not term.startswith(parts))
-    return frozenset(found) - COMMON
 
 
 def _roles(sentence: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:

@@ -78,29 +78,28 @@ def questioned(
 def meant_facts(
     facts: Sequence[Fact], doubt: Doubt, cosines: Mapping[tuple[int, int], float]
 ) -> list[Fact]:
-    """Return the facts of one message that a change means, which means the message.
+    """Return the facts that are meant of one message, which a change means as a whole.
 
-    Those that share a word or their topic with it, unless it says that something else ended of what
-    they are about; where none does, the one that is nearest by the cosines of index and entry. A
-    fact that is all that the message says needs none."""
-    changes = [change for change in changes_in(doubt.text) if change.may_end_facts]
+    Those that share a word or their topic with the change, unless it says that something else is
+    over; where none does, the one that is nearest by the cosines of index and entry. A fact that is
+    all that the message says needs none."""
+    changes = (change for change in changes_in(doubt.text) if change.may_end_facts)
+    ended = frozenset[str]().union(*(change.ended_terms for change in changes))
     topics = topics_of(normalized_text(doubt.text))
     said = frozenset(terms(doubt.text)) - COMMON
     may_be = [fact for fact in facts if may_end(fact.statement.fact_id, topics)]
-    near, others = list[Fact](), list[Fact]()
-    for fact in may_be:
-        words = _words(fact)
-        if said.isdisjoint(words) and TOPICS_BY_FACT.get(fact.statement.fact_id) not in topics:
-            told = frozenset(terms(fact.statement.statement))
-            if all(change.ended_terms.isdisjoint(told) for change in changes):
-                others.append(fact)
-        elif not changes or not all(change.is_apart(words) for change in changes):
-            near.append(fact)
-    if near or len(near) + len(others) < len(may_be):
-        return near
+    about = [
+        fact
+        for fact in may_be
+        if TOPICS_BY_FACT.get(fact.statement.fact_id) in topics
+        or not said.isdisjoint(_words(fact))
+        or not ended.isdisjoint(terms(fact.statement.statement))
+    ]
+    if about:
+        return [fact for fact in about if not ended or not ended.isdisjoint(_words(fact))]
     if len({fact.statement.statement for fact in facts}) <= 1:
-        return others
-    compared = [fact for fact in others if (fact.index_id, fact.entry) in cosines]
+        return may_be
+    compared = [fact for fact in may_be if (fact.index_id, fact.entry) in cosines]
     return sorted(compared, key=lambda fact: cosines[fact.index_id, fact.entry])[-1:]
 
 
@@ -157,9 +156,10 @@ def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -
         ]
         if fact == max(before, key=lambda one: one.valid_from, default=None):
             return True
-    if replaces(change, said, words) or change.ends(words):
+    ended = change.ended_terms
+    if replaces(change, said, words) or (ended and ended <= words):
         return True
-    return names(change, words) and not change.is_apart(words)
+    return names(change, words) and (not ended or not ended.isdisjoint(words))
 
 
 def _replacement(
