@@ -69,6 +69,17 @@ class FactExpiry:
     value: str = ""
     exact: bool = False
 
+    def names(self, statement: "Statement", *, partial: bool) -> bool:
+        """Return whether a statement no longer holds; `partial`: also if it holds other words."""
+        if self.fact_id != statement.fact_id or self.key not in ("", statement.key):
+            return False
+        if not self.value or (self.exact and statement.slot == slot_of(self.value)):
+            return True
+        value, existing = normalized_value(self.value), normalized_value(statement.value)
+        return value == existing or (
+            partial and (_contains_words(value, existing) or _contains_words(existing, value))
+        )
+
 
 @frozen
 class Statement:
@@ -312,7 +323,7 @@ def _resolve_claims(
         filters += [(fact_filter, claim) for fact_filter in claim.conflicts]
         for identity, statement in list(latest.items()):
             if any(
-                _names(fact_filter, statement, partial=not fact_filter.exact)
+                fact_filter.names(statement, partial=not fact_filter.exact)
                 for fact_filter in claim.conflicts
             ):
                 del latest[identity]
@@ -328,28 +339,15 @@ def _match_facts(
     """Return the facts, by index and entry, that the endings match, with the last such claim."""
     claim_by_fact: dict[tuple[int, int], Claim] = {}
     for fact_filter, claim in filters:
-        matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=False)]
+        matching = [fact for fact in facts if fact_filter.names(fact.statement, partial=False)]
         if not matching and not fact_filter.exact:
-            matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=True)]
+            matching = [fact for fact in facts if fact_filter.names(fact.statement, partial=True)]
         claim_by_fact |= {
             (fact.index_id, fact.entry): claim
             for fact in matching
             if _takes_precedence(claim, fact, now)
         }
     return claim_by_fact
-
-
-def _names(fact_filter: FactExpiry, statement: Statement, *, partial: bool) -> bool:
-    if fact_filter.fact_id != statement.fact_id or fact_filter.key not in ("", statement.key):
-        return False
-    if not fact_filter.value:
-        return True
-    if fact_filter.exact and statement.slot == slot_of(fact_filter.value):
-        return True
-    value, existing = normalized_value(fact_filter.value), normalized_value(statement.value)
-    return value == existing or (
-        partial and (_contains_words(value, existing) or _contains_words(existing, value))
-    )
 
 
 def _contains_words(text: str, words: str) -> bool:

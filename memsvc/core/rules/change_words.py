@@ -10,22 +10,29 @@ from typing import Final
 from memsvc.core.analysis import normalized_text
 
 # fmt: off
+ENDED: Final = """
+    no longer; no more; not … after all; *n't … after all; not … any more; *n't … any more; *n't … anymore; not … anymore; gave up; given up; give up; stopped *ing; quit; got rid of; gave away; given away; unsubscribed; sold; packed in;
+    nicht mehr; kein* … mehr; aufgegeben; abbestellt; aufgehort; verkauft; verschenkt; ya no; deje; dejado; dejamos; dejo de; vendi; vendimos; vendido; regale;
+    ne … plus; n … plus; j … plus; arrete*; resilie; resiliee; vendu; vendue; vendus; revendu
+"""
+"""What they name is over or gone."""
+
 GENERAL: Final = """
-    no longer; not … any more; n't … any more; n't … anymore; not … anymore; i used to; we used to; used to be; used to have; changed; changing to; switched; switching; gone over;
-    went over; moved over; moved on; migrated; migrating; turns out; changed my mind; change of plan*; gave up; given up; give up;
+    i used to; we used to; used to be; used to have; changed; changing to; switched; switching; gone over;
+    went over; moved over; moved on; migrated; migrating; turns out; changed my mind; change of plan*;
     gave it up; stopped; cancelled; canceled; called off; called … off; call … off; dropped; handed over; handed … over; handed in; handed in my;
     passed … on to; passed … to; took over; taken over; outgrew; outgrown; replaced; swapped; for good; for keeps; weaned; came off;
     taken off; took me off; took … off; lapsed; expired; ran out; discontinued; closed down; shut down; went bust; fed up; put paid to;
-    is dead; are dead;  went across; gone for; ditched; scrapped; axed; pulled out; pulled the; retired; sold; over to;
-    postponed; pushed back; put back; brought forward; ended; finished with; done with; back on my; back to; unsubscribed; uninstalled; broke; ripped out; torn out; got rid of; threw out; thrown out; binned; gave away; given away; stolen; no more; all over; packed in; jacked in; went under;
-    verschoben; verlegt; nicht mehr; kein* … mehr; aufgegeben; umgestiegen; umgestellt; gewechselt; wechsel*; stattdessen; neuerdings; ab sofort; ab jetzt;
-    ab heute; von nun an; abgesagt; abbestellt; gekundigt; kundigung; ubergeben; ubernimmt; ubernommen; abgegeben; vorbei; doch nicht;
-    umentschieden; abgeschafft; beendet; eingestellt; abgesetzt; aufgehort; hingeschmissen; geschmissen; ersetzt; bis auf weiteres; abgeschaltet; verkauft; rausgerissen; ausgebaut; verschenkt; entsorgt; gestohlen; getauscht;
-    aplaz*; pospu*; ya no; deje; dejado; dejamos; dejo de; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
+    is dead; are dead; went across; gone for; ditched; scrapped; axed; pulled out; pulled the; retired; over to;
+    extended to; raised to; increased to; reduced to; went up to; postponed; pushed back; put back; brought forward; ended; finished with; done with; back on my; back to; uninstalled; broke; ripped out; torn out; threw out; thrown out; binned; stolen; all over; jacked in; went under;
+    verlangert bis; erhoht auf; gesenkt auf; reduziert auf; verschoben; verlegt; umgestiegen; umgestellt; gewechselt; wechsel*; stattdessen; neuerdings; ab sofort; ab jetzt;
+    ab heute; von nun an; abgesagt; gekundigt; kundigung; ubergeben; ubernimmt; ubernommen; abgegeben; vorbei; doch nicht;
+    umentschieden; abgeschafft; beendet; eingestellt; abgesetzt; hingeschmissen; geschmissen; ersetzt; bis auf weiteres; abgeschaltet; rausgerissen; ausgebaut; entsorgt; gestohlen; getauscht;
+    aplaz*; pospu*; cambie; cambiamos; cambiado; cambio a; en vez de; en lugar de; desde entonces; a partir de;
     cancele; cancelo; cancelamos; cancelado; cancelada; cancelaron; cancelar; suspend*; anul*; cerraron; cerro; me pase; nos pasamos; se acabo; se termino; apague; resulta que; de opinion; sustitu*; reemplaz*;
-    vendi; vendimos; vendieron; vendido; regale; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; lo quite; la quite; quite el; quite la; quite los; quite las; me quite; abandon*;
-    ne … plus; n … plus; j … plus; arrete*; laisse* tomber; change de; changer de; change pour; changee; changees; change d; a change; ai change; avons change; ont change; est change; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
-    repousse a; repoussee a; reporte a; reportee a; decale; decalee; suis passe* de; sommes passe* de; est passe* de; sont passe* de; annul*; supprim*; a coupe; flambeau; remplac*; resilie; resiliee; resilier; resiliation; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; vendu; vendue; vendus; revendu; jete; a ferme;
+    vendieron; dimos de baja; di de baja; de baja; ahora nos; quitado; quitaron; lo quite; la quite; quite el; quite la; quite los; quite las; me quite; abandon*;
+    laisse* tomber; change de; changer de; change pour; changee; changees; change d; a change; ai change; avons change; ont change; est change; passe* a; passe* au; passe* chez; passe* sur; au lieu; desormais; dorenavant;
+    repousse a; repoussee a; reporte a; reportee a; decale; decalee; suis passe* de; sommes passe* de; est passe* de; sont passe* de; annul*; supprim*; a coupe; flambeau; remplac*; resilier; resiliation; fini; finie; rendu; rendue; bascul*; migre; migree; migres; plus jamais; a la place; jete; a ferme;
     不再; 再也; 改成; 改为; 改用; 改报; 改去; 改做; 改吃; 换到; 换成; 换了; 换去; 转到; 转去; 转网; 转成; 迁到; 取消; 停了; 停掉; 放弃; 下线; 戒了; 戒掉; 交给; 移交; 不干了; 不用了;
     推迟; 延期; 改到; 不吃了; 不去了; 不喝了; 不做了; 不学了; 不玩了; 注销; 退了; 退掉; 黄了; 吹了; 告吹; 停用; 弃用; 卖了; 卖掉; 扔了; 送人; 丢了;
     やめた; やめて; やめま; やめちゃ; 止めた; 変えた; 変えま; 変更; 変わった; 変わりま; 切り替え; 乗り換え; 移行; 移りま; 移った; 解約; キャンセル; 中止; 代わりに; 引き継; 諦め; 卒業;

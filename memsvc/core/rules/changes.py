@@ -2,22 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.facts import (
     PROFILE_FACT_IDS,
-    Claim,
-    Doubt,
-    Evidence,
-    Fact,
-    FactExpiry,
-    Merge,
-    Statement,
-    slot_of,
 )
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import (
@@ -26,6 +17,7 @@ from memsvc.core.rules.change_words import (
     CJK,
     COMPANION,
     CORRECTION,
+    ENDED,
     EVENT,
     FAMILY,
     GENERAL,
@@ -42,7 +34,6 @@ from memsvc.core.rules.change_words import (
 from memsvc.core.rules.own_words import own_spans
 from memsvc.core.rules.statements import grammars_for
 from memsvc.core.rules.word_groups import is_done_by_others
-from memsvc.core.secrets import is_secret
 from memsvc.core.text_cache import TextCache
 from memsvc.core.time_references import DAY_NUMBERS
 
@@ -57,17 +48,15 @@ CACHED_TEXTS_MAX: Final = 8192
 """Texts of which it is known where they say a change."""
 EVENT_CHARS_MAX: Final = 400
 """A longer message is not read for news that no word of change tells."""
-QUESTIONED_MAX: Final = 8
-"""Facts that one change puts in doubt by its topic alone."""
 NEW_WORDS_MAX: Final = 2
 """Words of what took the place of something, unless it is a name."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _SENTENCE: Final = re.compile(
-    r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?<=\d)(?<!\d{3})\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
+    r"(?:[^\n。！？!?.;；…]|\.(?=\w)|(?:(?<=\b[DM]r)|(?<=\bMrs)|(?<=\bMs)|(?<=\bProf))\.|(?<=\d)(?<!\d{3})\.(?= (?:[a-zäöü]|Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)))*"
     r"(?:[。！？!?.;；…\n]|$)"
 )
-_CLAUSE_END: Final = re.compile(
+CLAUSE_END: Final = re.compile(
     r"[,，、:：()（）]|\s[-–—]+\s|…|\b(?:and|but|so|und|aber|y|pero|et|mais)\b"
 )
 _EVENT: Final = re.compile(EVENT)
@@ -119,12 +108,20 @@ _NOW: Final = re.compile(
     r"\b(?:now|nowadays|these days|from (?:today|now)|jetzt|nun|ab (?:heute|sofort)|neuerdings"
     r"|maintenant|desormais|dorenavant|ahora|a partir de)\b|现在|以后|改|今は|今後|これから"
 )
-_STOPS: Final = " .!。！"
-_NUMBER: Final = re.compile(r"\d+")
+_COPULA: Final = re.compile(
+    r"\b(?:is|are) (?:called |named )?|\b(?:ist|sind|heißt|es|son|se llama|est|sont|s'appelle) |是|叫|は",
+    re.IGNORECASE,
+)
+_OWN: Final = re.compile(
+    r"\W*(?:(?:the|my|our|der|die|das|meine?|unsere?|el|la|mi|nuestr[oa]|mon|ma|notre|le)\b|我们?的|[私うち]の)\W*",
+    re.IGNORECASE,
+)
+STOPS: Final = " .!。！"
+NUMBER: Final = re.compile(r"\d+")
 _WEEKDAY: Final = re.compile(
     rf"\b(?:{'|'.join(sorted(DAY_NUMBERS))})s?\b|(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜"
 )
-_COMMON: Final = frozenset(
+COMMON: Final = frozenset(
     terms(
         "time day week month year today yesterday tomorrow morning evening night last next first new old now always"
         " never still also even good great nice thing people work go come make use say want need know think look feel"
@@ -159,7 +156,7 @@ class Change:
     @cached_property
     def terms(self) -> frozenset[str]:
         """Return the terms of the sentence that are not common words."""
-        return frozenset(terms(self.sentence)) - _COMMON
+        return frozenset(terms(self.sentence)) - COMMON
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
@@ -175,10 +172,27 @@ class Change:
         """Return what it says changed, "" where that is the speaker or not said."""
         return _subject_of(self.sentence)
 
+    @cached_property
+    def ended_terms(self) -> frozenset[str]:
+        """Return the terms of the clauses that say that something is over, without such words."""
+        found = set[str]()
+        for words in map(normalized_text, CLAUSE_END.split(self.sentence)):
+            phrases = _CHANGE_PHRASES.found_in(words)
+            if _ENDED in dict(phrases):
+                parts = tuple(terms(" ".join(phrase for _, phrase in phrases)))
+                found.update(term for term in terms(words) if not term.startswith(parts))
+        return frozenset(found) - COMMON
+
+    @cached_property
+    def now(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return the terms of what is something else now, and of what it is; None if not said."""
+        is_now = _NOW.search(normalized_text(self.sentence)) is not None
+        return next(_roles(self.sentence), None) if is_now else None
+
     @property
     def may_end_facts(self) -> bool:
         """Return whether facts are to be compared with it."""
-        return self.resumes or not self.weak
+        return self.resumes or not self.weak or self.now is not None
 
     @property
     def is_news(self) -> bool:
@@ -191,12 +205,16 @@ class Change:
         return len(self.terms) <= SHORT_TERMS
 
 
-_GENERAL, _WEAK, _AGAIN, _CORRECTION = "general", "weak", "again", "correction"
-_CHANGE_PHRASES: Final = Phrases(
-    {**BY_TOPIC, _GENERAL: GENERAL, _WEAK: WEAK, _AGAIN: AGAIN, _CORRECTION: CORRECTION}
-)
+_WEAK, _AGAIN, _CORRECTION, _ENDED = "weak", "again", "correction", "ended"
+_KINDS: Final = {
+    _WEAK: WEAK,
+    _AGAIN: AGAIN,
+    _CORRECTION: CORRECTION,
+    _ENDED: ENDED,
+    "general": GENERAL,
+}
+_CHANGE_PHRASES: Final = Phrases({**BY_TOPIC, **_KINDS})
 _UNSURE: Final = frozenset((_WEAK, _AGAIN))
-_KINDS: Final = _UNSURE | {_GENERAL, _CORRECTION}
 _I_HAVE: Final = re.compile(r"\bhe(?:mos)? \w+(?:[ai]do|to|cho)\b")
 _ARTICLES: Final = frozenset(
     ("the", "der", "die", "das", "el", "la", "los", "las", "le", "les", "l")
@@ -220,6 +238,8 @@ _RESCHEDULED: Final = re.compile(
     r"|june|july|august|(?:septem|octo|novem|decem)ber)"
 )
 """An appointment moves to another time, a person to another place."""
+_QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
+_STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer)\W+$")
 _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
@@ -275,13 +295,18 @@ def _told_change(sentence: str) -> _Told | None:
     if not labels and not _may_tell_event(sentence):
         return None
     is_asked = sentence.rstrip().endswith(_QUESTION)
-    if not is_asked and not _MAYBE.is_in(words):
+    if not is_asked and not _is_maybe(words):
         return labels, True, words
-    clauses = _CLAUSE_END.split(sentence)[: -1 if is_asked else None]
-    told = ", ".join(clause for clause in clauses if not _MAYBE.is_in(normalized_text(clause)))
+    clauses = CLAUSE_END.split(sentence)[: -1 if is_asked else None]
+    told = ", ".join(clause for clause in clauses if not _is_maybe(normalized_text(clause)))
     words = normalized_text(told)
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
     return (labels, False, words) if labels or _may_tell_event(told) else None
+
+
+def _is_maybe(words: str) -> bool:
+    """Return whether words only consider something; who stopped going to a place does not."""
+    return bool(_MAYBE.labels_in(words, _STOPPED))
 
 
 def _labels(sentence: str, told: _Told) -> _Labels:
@@ -291,11 +316,13 @@ def _labels(sentence: str, told: _Told) -> _Labels:
     is_of_others = "others" in context and "self" not in context
     topics = frozenset() if is_of_others else topics_of(words)
     is_of_others |= "life" not in topics and _NAMED_LOSS.match(sentence) is not None
-    expired_topics = frozenset() if is_of_others else frozenset(labels) - _KINDS
+    expired_topics = frozenset() if is_of_others else frozenset(labels) - _KINDS.keys()
     if ("family" in context and "self" not in context) or is_about_others(sentence):
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
+    if _QUIT_HABIT.search(words):
+        expired_topics -= {"job"}
     resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced
     weak = not is_certain or (labels <= _UNSURE and not replaced)
     return (
@@ -310,7 +337,7 @@ def _labels(sentence: str, told: _Told) -> _Labels:
 
 def _replaced(sentence: str, labels: set[str]) -> Iterator[tuple[str, str]]:
     """Yield the things that a sentence says gave way to others, each with the other."""
-    for clause in _CLAUSE_END.split(sentence):
+    for clause in CLAUSE_END.split(sentence):
         for move in filter(None, (pattern.search(clause) for pattern in _MOVES)):
             if _CHANGE_PHRASES.labels_in(normalized_text(clause), _NEGATED) - _UNSURE:
                 yield move["old"], _name_in(move["new"])
@@ -324,7 +351,7 @@ def _subject_of(sentence: str) -> str:
 
     What belongs to somebody else is named by all words before it."""
     subject = ""
-    for clause in _CLAUSE_END.split(sentence):
+    for clause in CLAUSE_END.split(sentence):
         words = normalized_text(clause)
         starts = [
             start for label, _, start in _CHANGE_PHRASES.matches(words) if label not in _UNSURE
@@ -338,7 +365,7 @@ def _subject_of(sentence: str) -> str:
         else:
             weak = {phrase for label, phrase in _CHANGE_PHRASES.found_in(lead) if label == _WEAK}
             before = [word for word in _WORD.findall(lead) if word not in weak | _ARTICLES]
-            first = [word for word in before if not _COMMON.issuperset(terms(word))]
+            first = [word for word in before if not COMMON.issuperset(terms(word))]
             subject = lead if _OTHERS_THING.search(lead) else (first or before or [""])[0]
         if not subject:
             return ""
@@ -374,6 +401,24 @@ def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, 
     return sentences[first].start(), sentences[last].end()
 
 
+def _roles(sentence: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Yield of each clause that says what something is the terms of the thing and of the rest.
+
+    The rest holds a name, a number or a day."""
+    for clause in CLAUSE_END.split(sentence):
+        thing, *others = (_COPULA if _COPULA.search(clause) else _NOW).split(clause, maxsplit=1)
+        rest = others[-1] if others else ""
+        if _OWN.match(rest) and not _OWN.match(thing):
+            thing, rest = rest, thing
+        if CJK.search(rest) or names_in(rest) or NUMBER.search(rest):
+            roles = [
+                terms(_OWN.sub("", _NOW.sub(" ", normalized_text(part)).strip()))
+                for part in (thing, rest)
+            ]
+            if all(roles):
+                yield frozenset(roles[0]), frozenset(roles[1])
+
+
 def topics_of(words: str) -> frozenset[str]:
     """Return the topics that words, normalised, are about."""
     return frozenset(_TOPICS.labels_in(words))
@@ -384,136 +429,51 @@ def names(change: Change, words: frozenset[str]) -> bool:
     return len(change.terms & words) >= 2 or not change.name_terms.isdisjoint(words)
 
 
+def may_end(fact_id: str, topics: frozenset[str]) -> bool:
+    """Return whether a change of these topics may end a fact that it does not name.
+
+    A name or an instruction has no topic, whatever else its words say. An allergy ends only if the
+    change mentions one: an operation alone does not end it."""
+    topic = TOPICS_BY_FACT.get(fact_id)
+    if fact_id == t.ALLERGY.fact_id:
+        return topic in topics
+    return topic is not None or fact_id not in PROFILE_FACT_IDS
+
+
 def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     """Return whether a change may end what a text says, because both have the same topic.
 
-    A name or an instruction has none, whatever else its words say. An allergy ends only if the
-    change mentions one: an operation alone does not end it. A new
-    address ends a home only where that has a number: it may be in the same town."""
+    A new address ends a home only where that has a number: it may be in the same town."""
     known = TOPICS_BY_FACT.get(fact_id)
-    if fact_id == t.ALLERGY.fact_id and known not in change.topics:
-        return False
-    if known is None and fact_id in PROFILE_FACT_IDS:
+    if not may_end(fact_id, change.topics):
         return False
     topics = frozenset((known,)) if known else topics_of(normalized_text(text))
-    if "home" in topics and _NUMBER.search(text):
+    if "home" in topics and NUMBER.search(text):
         topics |= {"address"}
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     return not change.weak and not topics.isdisjoint(about)
 
 
-def with_replacements(
-    claims: Sequence[Claim],
-    known: Sequence[Fact],
-    doubts: Sequence[tuple[Change, Doubt, Evidence]],
-    now: datetime,
-) -> list[Claim]:
-    """Return the claims with those by which changes say what took the place of known facts."""
-    result = list(claims)
-    for change, doubt, evidence in doubts if any(one.replaced for one, *_ in doubts) else ():
-        for fact in _concerned(change, doubt, _open(known, result, now)):
-            new = _replacement(change, fact, doubt, evidence, result)
-            if new is not None:
-                result = [one for one in result if not _is_part(one, new.statement)]
-                result.append(new)
-    return result
+def replaces(change: Change, said: str, words: frozenset[str]) -> bool:
+    """Return whether a change says what took the place of what a text of these words says.
 
-
-def questioned(
-    merge: Merge,
-    known: Sequence[Fact],
-    claims: Sequence[Claim],
-    doubts: Sequence[tuple[Change, Doubt, Evidence]],
-    now: datetime,
-    meant: Sequence[tuple[Fact, Doubt]] = (),
-) -> Merge:
-    """Return a merge that also puts known facts in doubt: those that changes end, each its last.
-
-    `meant` are facts that a change ends by its meaning. What the claims of the same turn say of a
-    fact goes before. Words of change in a fact itself are no change of it."""
-    ended = [fact for fact, _ in merge.replaced] + list(merge.deleted)
-    open_facts = [fact for fact in _open(known, claims, now) if fact not in ended]
-    by_meaning = [one for one in meant if one[0] in open_facts and _may_be_meant(*one)]
-    by_words = [
-        (fact, doubt)
-        for change, doubt, _ in doubts
-        for fact in _concerned(change, doubt, open_facts)
-    ]
-    every = (*merge.questioned, *by_meaning, *by_words)
-    last = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in every}
-    return replace(merge, questioned=tuple(last.values()))
-
-
-def _may_be_meant(fact: Fact, doubt: Doubt) -> bool:
-    """Return whether meaning alone puts a fact in doubt.
-
-    It does with no name or instruction, and with an allergy only if the change mentions one."""
-    fact_id = fact.statement.fact_id
-    topic = TOPICS_BY_FACT.get(fact_id)
-    if fact_id == t.ALLERGY.fact_id:
-        return topic in topics_of(normalized_text(doubt.text))
-    return topic is not None or fact_id not in PROFILE_FACT_IDS
-
-
-def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list[Fact]:
-    """Return the facts that hold, without those of which claims of the same turn say a value."""
-    claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
-    return [fact for fact in known if fact.is_valid(now) and fact.statement.identity not in claimed]
-
-
-def _concerned(change: Change, doubt: Doubt, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts that a change may end: those it names, else the latest of its topic.
-
-    A change that names some facts says nothing of the others of its topic."""
-    before = [
-        fact for fact in facts if fact.valid_from <= doubt.said_at and _may_concern(change, fact)
-    ]
-    about = [
-        fact
-        for fact in before
-        if matches_topic(change, fact.statement.told, fact.statement.fact_id)
-    ]
-    named = [fact for fact in before if _is_named(change, doubt, fact, before)]
-    if change.expired_topics and about:
-        named = [fact for fact in named if fact in about]
-    if named:
-        return [fact for fact in named if not _is_said_already(change, fact)]
-    return sorted(about, key=lambda fact: fact.valid_from)[-QUESTIONED_MAX:]
-
-
-def _may_concern(change: Change, fact: Fact) -> bool:
-    """Return whether a change is the speaker's own, or changes what the fact is about."""
-    if change.resumes or change.corrects or not change.subject:
+    It says that the thing gave way, or it has one word of the text and another day or number."""
+    if any(gave_way(old, said) for old, _ in change.replaced):
         return True
-    topic = TOPICS_BY_FACT.get(fact.statement.fact_id) or fact.statement.key
-    words = frozenset(terms(change.subject))
-    is_word = " " not in change.subject
-    return (is_word and topic in topics_of(change.subject)) or bool(
-        words and words <= frozenset(terms(_said(fact)))
-    )
-
-
-def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -> bool:
-    """Return whether a change is about the very thing that a fact says."""
-    if change.resumes:
-        return _resumes(change, fact.statement.told)
-    said = _said(fact)
-    words = frozenset(terms(said))
-    if change.corrects and _NUMBER.search(change.sentence):
-        before = [
-            one
-            for one in known
-            if one.statement.evidence.session == doubt.session and _NUMBER.search(_said(one))
-        ]
-        if fact == max(before, key=lambda one: one.valid_from, default=None):
+    if change.terms.isdisjoint(words):
+        return False
+    texts = normalized_text(said), normalized_text(change.sentence)
+    for pattern in (NUMBER, _WEEKDAY):
+        old, new = (set(pattern.findall(text)) for text in texts)
+        if old and new - old:
             return True
-    return names(change, words) or replaces(change, said, words)
+    return False
 
 
-def _resumes(change: Change, told: str) -> bool:
+def takes_up(change: Change, told: str) -> bool:
     """Return whether a change takes up again what a statement denies or ended."""
     negated = normalized_text(told)
-    words = frozenset(terms(NEGATIVE.sub(" ", negated))) - _COMMON
+    words = frozenset(terms(NEGATIVE.sub(" ", negated))) - COMMON
     return (
         2 * len(change.terms & words) >= max(2, len(words))
         and not NEGATIVE.search(normalized_text(change.sentence))
@@ -521,77 +481,27 @@ def _resumes(change: Change, told: str) -> bool:
     )
 
 
-def replaces(change: Change, said: str, words: frozenset[str]) -> bool:
-    """Return whether a change says what took the place of what a text of these words says.
+def says_otherwise(change: Change, said: str, words: frozenset[str]) -> bool:
+    """Return whether a change says that something is something else now than a text says.
 
-    It says that the thing gave way, or it has one word of the text and another day or number."""
-    if any(_says(old, said) for old, _ in change.replaced):
-        return True
-    if change.terms.isdisjoint(words):
+    The text, which has these words, says what the thing is, or when or how much."""
+    if change.now is None:
         return False
-    texts = normalized_text(said), normalized_text(change.sentence)
-    for pattern in (_NUMBER, _WEEKDAY):
-        old, new = (set(pattern.findall(text)) for text in texts)
-        if old and new - old:
-            return True
-    return False
+    thing, new = change.now
+    is_other = any(one == thing and not new <= old for one, old in _roles(said))
+    return is_other or (thing <= words and replaces(change, said, words))
 
 
-def _is_said_already(change: Change, fact: Fact) -> bool:
-    """Return whether a fact says itself what a change says."""
-    told, sentence = map(normalized_text, (fact.statement.statement, change.sentence))
+def is_said_in(change: Change, told: str) -> bool:
+    """Return whether a statement says itself what a change says."""
+    told, sentence = map(normalized_text, (told, change.sentence))
     sure = {
         found for found in _CHANGE_PHRASES.found_in(sentence, _NEGATED) if found[0] not in _UNSURE
     }
     return bool(sure) and sure <= _CHANGE_PHRASES.found_in(told)
 
 
-def _says(old: str, text: str) -> bool:
+def gave_way(old: str, text: str) -> bool:
     """Return whether a text says what gave way: all its words, or those of the text's clause."""
     words = frozenset(terms(old))
-    return bool(words - _COMMON) and words <= frozenset(terms(text))
-
-
-def _replacement(
-    change: Change, fact: Fact, doubt: Doubt, evidence: Evidence, claims: Sequence[Claim]
-) -> Statement | None:
-    """Return the statement that a change puts in the place of a fact; None where it is not read.
-
-    A person's correction stands, and a home is no matter of what moves from one place to another.
-    """
-    statement = fact.statement
-    pairs = [(old, new) for old, new in change.replaced if _says(old, _said(fact))]
-    topic = TOPICS_BY_FACT.get(statement.fact_id)
-    if not pairs or statement.evidence.origin == "person" or topic == "home" or change.corrects:
-        return None
-    told = change.sentence.strip(_STOPS)
-    is_plain = statement.fact_id == t.STATEMENT.fact_id
-    value = told if is_plain else next((new for _, new in pairs if new), "")
-    if not value or len(told) > CHANGE_CHARS_MAX or is_secret(value, told):
-        return None
-    ended = FactExpiry(statement.fact_id, statement.key, statement.value, exact=True)
-    for claim in claims:
-        if is_plain and isinstance(claim, Statement) and _is_part(claim, told):
-            return replace(claim, conflicts=(*claim.conflicts, ended))
-    return replace(
-        statement,
-        record=f"{evidence.turn}-change-{len(claims)}",
-        slot=slot_of(value) if statement.slot else "",
-        value=value,
-        evidence=evidence,
-        conflicts=(ended,),
-        message_at=doubt.said_at,
-        words="",
-        statement=told,
-    )
-
-
-def _is_part(claim: Claim, sentence: str) -> bool:
-    """Return whether a statement without a topic is told by a sentence."""
-    words = normalized_text(claim.statement).strip(_STOPS)
-    is_plain = isinstance(claim, Statement) and claim.fact_id == t.STATEMENT.fact_id
-    return is_plain and bool(words) and words in normalized_text(sentence)
-
-
-def _said(fact: Fact) -> str:
-    return f"{fact.statement.value}\n{fact.statement.statement}"
+    return bool(words - COMMON) and words <= frozenset(terms(text))

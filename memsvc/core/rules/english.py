@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_ENGLISH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import POINT, Language, Rule, retraction
+from memsvc.core.rules.rule import POINT, Language, Rule, relations, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -55,6 +55,10 @@ _ANY = r"(?: any ?more| any longer)"
 _STILL = r"(?:really |truly |also |still |just |now |currently |actually |absolutely |always |usually |mostly )?"
 _ONE = r"(?P<k>wife|husband|partner|spouse|fiancée?|boyfriend|girlfriend|mother|mom|mum|father|dad|boss|manager)"
 _KIN = r"(?P<k>daughter|son|brother|sister|baby|kid|child|cousin|niece|nephew|best friend|roommate|flatmate)"
+_WHO = r"(?!(?:she|he|it|this|that|who|here|there|what|they|today)\b)"
+_ALONE = r"(?=[.,;!\n]|$| (?:and|not|but)\b)"
+_ONE_WORDS = "wife husband partner spouse fiance fiancée boyfriend girlfriend mother mom mum father dad boss manager"
+_KIN_WORDS = "daughter son brother sister baby kid child cousin niece nephew friend roommate flatmate"
 _ANIMAL = r"(?P<k>dog|cat|puppy|kitten|horse|parrot|rabbit|bunny|hamster|guinea pig|turtle|tortoise|bird|snake|fish|pet)"
 _ALIVE = r"(?![\w'-]| (?:just |sadly |recently )?(?:died|passed))"
 _THING = r"(?P<k>car|phone|laptop|bike|bicycle|motorbike|computer|camera|tablet|printer)"
@@ -196,15 +200,21 @@ RULES: tuple[Rule, ...] = (
          "I study physics at MIT.", "physics", "I don't study physics."),
     retraction(t.STUDIES, "study studying stopped", rf"i (?:don't|no longer|stopped) study(?:ing)? {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
          "I no longer study physics.", "physics", "I don't study physics."),
-    Rule(t.FAMILY, "wife husband partner spouse fiance fiancée boyfriend girlfriend mother mom mum father dad boss manager",
+    Rule(t.FAMILY, _ONE_WORDS,
          rf"my {_ONE}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}", "My wife is called Ana.",
          "Ana", "My wife likes tea."),
-    Rule(t.KIN, "daughter son brother sister baby kid child cousin niece nephew friend roommate flatmate",
+    Rule(t.KIN, _KIN_WORDS,
          rf"my (?:\w+er |little |big |\w+est )?{_KIN}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}",
          "My daughter Ana starts school.", "Ana", "My daughter likes tea."),
     retraction(t.FAMILY, "wife husband partner boyfriend girlfriend",
          rf"(?:my ex-?{_ONE}|i (?:broke up with|divorced|split up with) my (?P<j>wife|husband|partner|boyfriend|girlfriend))",
          "I broke up with my girlfriend.", "", "I broke up with my girlfriend."),
+    *relations(
+        rf"{_WHO}{{name}} is (?:actually |really |now |also )?my (?!best)(?:\w+er |little |big |new )?{{k}}{_ALONE}",
+        rf"{_WHO}{{name}} (?:isn't|is not|is no longer|is (?:my|our|the|an?) [\w' -]{{2,30}}?,? (?:and )?not) my (?:\w+er |little |big )?{{k}}{_ALONE}",
+        (t.FAMILY, _ONE_WORDS, _ONE, "Ana is my manager.", "Ana is not my manager.", "Ana"),
+        (t.KIN, _KIN_WORDS, _KIN, "Ana is my sister.", "Ana is my boss, not my sister.", "Ana"),
+    ),
     Rule(t.CHILDREN, "kids children daughters sons", rf"{_I} have (?P<v>\w+ (?:kids|children|daughters|sons))\b",
          "We have two kids.", "two kids", "We don't have two kids."),
     Rule(t.RELATIONSHIP, "married single divorced engaged widowed", rf"(?:{_AM}|i got) (?:now |recently |happily |just )?"
@@ -341,7 +351,7 @@ ENGLISH = Language(
     r"|poem|story|novel|translate|translation|role ?play|act as|persona|character|dream|dreamt|dreamed|used to|example|e\.g|forget)\b",
     prefix_excludes=r"\b(?:do|did|does|don't|didn't|can|should|will|might|may|what|which|who|whom|how|why|where|that|things?|stuff|like"
     r"|someone|you|he|she|they|am|was|were|be|[\w-]+'s|the \w+|one|as)\s+$",
-    prefix_allowed=r"(?:^|[\s,(])(?:and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
+    prefix_allowed=r"(?:^|[\s,(])(?:(?:it )?turns out(?: that)?|and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
     r"|although|still|now|currently|honestly|personally|today|yesterday|recently|thanks|please|remember|remember that|note"
     r"|note that|correction|sorry|by the way|in fact|to be honest|you know|as you know|i think|i guess|i mean|i meant|that"
     r"|wait|update|cause|plus|anyway|basically|unfortunately|luckily|sadly|sometimes|this year|i told you|i said|i mentioned"

@@ -441,6 +441,7 @@ def _is_value(value: str, match: re.Match[str], reader: RuleReader, rule: Rule) 
     if (
         not value
         or value[0] in "/~"  # a path
+        or (start == match.start() and reader.context_excludes.match(value))
         or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX
         or is_secret(value, around)
         or (

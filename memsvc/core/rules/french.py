@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_FRENCH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, retraction
+from memsvc.core.rules.rule import Language, Rule, relations, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -28,6 +28,8 @@ FRENCH_GRAMMAR = Grammar(
 _STILL = r"(?:maintenant |aussi |toujours |très |vraiment |actuellement |désormais |encore )*"
 _ONE = r"(?P<k>femme|épouse|mari|époux|compagnon|compagne|copine|copain|petite amie|petit ami|mère|maman|père|papa|chef|patron|patronne)"
 _KIN = r"(?P<k>fille|fils|frère|sœur|soeur|bébé|enfant|cousine?|nièce|neveu|meilleure? amie?|colocataire)"
+_ONE_WORDS = "femme épouse mari époux compagnon compagne copine copain amie ami mère maman père papa chef patron patronne"
+_KIN_WORDS = "fille fils frère sœur soeur bébé enfant cousin cousine nièce neveu ami amie colocataire"
 _ANIMAL = r"(?P<k>chien|chienne|chat|chatte|cheval|perroquet|lapin|hamster|tortue|oiseau)"
 _DIET = r"(?P<v>végétarien(?:ne)?|vegan|végan(?:e)?|végétalien(?:ne)?|pescétarien(?:ne)?|flexitarien(?:ne)?)"
 _WORKER = (
@@ -91,10 +93,16 @@ FRENCH = Language(
         retraction(t.EMPLOYER, "travaille", r"je ne travaille (?:pas|plus) (?:chez|pour) {v}", "Je ne travaille plus chez Renault.", "Renault",
              "Je ne travaille pas chez Renault."),
         Rule(t.STUDIES, "étudie études", r"(?:j'étudie|je fais des études de) {v}", "J'étudie la physique.", "la physique", "Je n'étudie pas la physique."),
-        Rule(t.FAMILY, "femme épouse mari époux compagnon compagne copine copain amie ami mère maman père papa chef patron patronne",
+        Rule(t.FAMILY, _ONE_WORDS,
              rf"(?:ma|mon) {_ONE},? (?:s'appelle |se nomme |est )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
-        Rule(t.KIN, "fille fils frère sœur soeur bébé enfant cousin cousine nièce neveu ami amie colocataire",
+        Rule(t.KIN, _KIN_WORDS,
              rf"(?:ma|mon) (?:petite? |grande? )?{_KIN},? (?:s'appelle |se nomme |est )?{{name}}", "Ma fille Ana arrive.", "Ana", "Sa fille Ana arrive."),
+        *relations(
+            r"{name},? (?:c')?est (?:ma|mon) (?!meilleur){k}(?=[.,;!\n]|$| et\b)",
+            r"{name},? (?:(?:ce )?n'est (?:pas|plus)|(?:c')?est (?:ma|mon) [\w' -]{2,30}?,? (?:et )?(?:non )?pas) (?:ma|mon) {k}(?=[.,;!\n]|$| mais\b)",
+            (t.FAMILY, _ONE_WORDS, _ONE, "Ana est ma patronne.", "Ana n'est pas ma patronne.", "Ana"),
+            (t.KIN, _KIN_WORDS, _KIN, "Ana est ma sœur.", "Ana est ma patronne, pas ma sœur.", "Ana"),
+        ),
         Rule(t.PET, "chien chienne chat chatte cheval perroquet lapin hamster tortue oiseau",
              rf"(?:ma|mon) {_ANIMAL},? (?:s'appelle |se nomme |est )?{{name}}", "Mon chien s'appelle Rex.", "Rex", "Son chien s'appelle Rex."),
         Rule(t.PET, "chien chienne chat chatte cheval perroquet lapin hamster tortue oiseau",

@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_GERMAN
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, retraction
+from memsvc.core.rules.rule import Language, Rule, relations, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -28,6 +28,8 @@ GERMAN_GRAMMAR = Grammar(
 _STILL = r"(?:jetzt |nun |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
 _ONE = r"(?P<k>frau|ehefrau|mann|ehemann|partner|partnerin|freundin|freund|mutter|mama|vater|papa|chef|chefin)"
 _KIN = r"(?P<k>tochter|sohn|bruder|schwester|baby|kind|nichte|neffe|bester freund|beste freundin|mitbewohner)"
+_ONE_WORDS = "frau ehefrau mann ehemann partner partnerin freundin freund mutter mama vater papa chef chefin"
+_KIN_WORDS = "tochter sohn bruder schwester baby kind nichte neffe freund freundin mitbewohner"
 _ANIMAL = r"(?P<k>hund|hündin|katze|kater|pferd|papagei|kaninchen|hase|hamster|schildkröte|vogel|wellensittich)"
 _DIET = r"(?P<v>vegetarier(?:in)?|vegetarisch|veganer(?:in)?|vegan|pescetarier(?:in)?|flexitarier(?:in)?)"
 _WORKER = (
@@ -119,11 +121,17 @@ GERMAN = Language(
         retraction(t.EMPLOYER, "arbeite", r"ich arbeite nicht (?:mehr )?(?:bei|für) {v}", "Ich arbeite nicht mehr bei Siemens.", "Siemens",
              "Ich arbeite nicht bei Siemens."),
         Rule(t.STUDIES, "studiere", r"ich studiere (?!nicht){v}", "Ich studiere Physik.", "Physik", "Ich studiere nicht Physik."),
-        Rule(t.FAMILY, "frau ehefrau mann ehemann partner partnerin freundin freund mutter mama vater papa chef chefin",
+        Rule(t.FAMILY, _ONE_WORDS,
              rf"meine? {_ONE} (?:heißt |heisst |namens )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
-        Rule(t.KIN, "tochter sohn bruder schwester baby kind nichte neffe freund freundin mitbewohner",
+        Rule(t.KIN, _KIN_WORDS,
              rf"meine? (?:kleine |große |kleiner |großer |jüngste |ältere )?{_KIN} (?:heißt |heisst |namens )?{{name}}",
              "Meine Tochter Ana kommt.", "Ana", "Ihre Tochter Ana kommt."),
+        *relations(
+            r"(?!heute\b|das\b|hier\b){name} ist (?:eigentlich |jetzt )?meine? (?!beste){k}(?=[.,;!\n]|$| und\b)",
+            r"{name} ist (?:meine? [\w -]{2,30}?,? (?:und )?)?(?:doch )?nicht (?:mehr )?meine? {k}(?=[.,;!\n]|$| sondern\b)",
+            (t.FAMILY, _ONE_WORDS, _ONE, "Ana ist meine Chefin.", "Ana ist nicht meine Chefin.", "Ana"),
+            (t.KIN, _KIN_WORDS, _KIN, "Ana ist meine Schwester.", "Ana ist meine Chefin, nicht meine Schwester.", "Ana"),
+        ),
         retraction(t.FAMILY, "getrennt", rf"ich habe mich von meine[rm] {_ONE} getrennt", "Ich habe mich von meiner Frau getrennt.", "",
              "Ich habe mich von meiner Frau getrennt."),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel wellensittich",

@@ -90,6 +90,28 @@ retraction = partial(Rule, deletes=True)
 """Make a rule that retracts a fact instead of stating one; its value "" means any value."""
 
 
+def relations(
+    stated: str, denied: str, *rows: tuple[Topic, str, str, str, str, str]
+) -> tuple[Rule, ...]:
+    """Return the rules by which somebody is a relation of the user's, or is not.
+
+    A row has a topic, the words for its relations, their pattern, an example of each of the two
+    patterns, and the name in them."""
+    return tuple(
+        Rule(
+            topic,
+            on,
+            pattern.replace("{k}", words),
+            example,
+            name,
+            denial,
+            deletes=pattern == denied,
+        )
+        for topic, on, words, statement, denial, name in rows
+        for pattern, example in ((stated, statement), (denied, denial))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """The rules of a language and the context of statements in it.

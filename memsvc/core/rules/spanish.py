@@ -4,7 +4,7 @@ from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_SPANISH
 from memsvc.core.rules.grammar import Grammar
-from memsvc.core.rules.rule import Language, Rule, retraction
+from memsvc.core.rules.rule import Language, Rule, relations, retraction
 
 # fmt: off
 # A rule and a pattern are a line of data each, however long.
@@ -30,6 +30,8 @@ _NO = r"(?:no|ya no|nunca)"
 _STILL = r"(?:ahora |también |muy |todavía |aún |actualmente |realmente )*"
 _ONE = r"(?P<k>esposa|mujer|esposo|marido|pareja|novia|novio|madre|mamá|padre|papá|jefe|jefa)"
 _KIN = r"(?P<k>hija|hijo|hermano|hermana|bebé|prima|primo|sobrina|sobrino|mejor amigo|mejor amiga|compañero de piso)"
+_ONE_WORDS = "esposa mujer esposo marido pareja novia novio madre mamá padre papá jefe jefa"
+_KIN_WORDS = "hija hijo hermano hermana bebé prima primo sobrina sobrino amigo amiga compañero"
 _ANIMAL = r"(?P<k>perro|perra|gato|gata|caballo|loro|conejo|hámster|tortuga|pájaro)"
 _DIET = r"(?P<v>vegetarian[oa]|vegan[oa]|pescetarian[oa]|flexitarian[oa])"
 _WORKER = (
@@ -84,14 +86,20 @@ SPANISH = Language(
         Rule(t.EMPLOYER, "trabajo", rf"{_I}trabajo {_STILL}(?:en|para) {{v}}", "Trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         retraction(t.EMPLOYER, "trabajo", rf"{_I}{_NO} trabajo (?:en|para) {{v}}", "Ya no trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         Rule(t.STUDIES, "estudio", rf"{_I}estudio {{v}}", "Estudio física.", "física", "No estudio física."),
-        Rule(t.FAMILY, "esposa mujer esposo marido pareja novia novio madre mamá padre papá jefe jefa", rf"mi {_ONE},? (?:se llama |es )?{{name}}",
+        Rule(t.FAMILY, _ONE_WORDS, rf"mi {_ONE},? (?:se llama |es )?{{name}}",
              "Mi esposa se llama Ana.", "Ana", "Su esposa se llama Ana."),
-        Rule(t.KIN, "hija hijo hermano hermana bebé prima primo sobrina sobrino amigo amiga compañero", rf"mi (?:pequeñ[oa] )?{_KIN}(?: mayor| menor)?,? (?:se llama |es )?{{name}}",
+        Rule(t.KIN, _KIN_WORDS, rf"mi (?:pequeñ[oa] )?{_KIN}(?: mayor| menor)?,? (?:se llama |es )?{{name}}",
              "Mi hija Ana viene.", "Ana", "Su hija Ana viene."),
         Rule(t.PET, "perro perra gato gata caballo loro conejo hámster tortuga pájaro",
              rf"{_I}(?:tengo|tenemos) (?:ahora )?una? {_ANIMAL},? (?:que se llama|llamad[oa]) {{name}}", "Tengo un perro llamado Rex.", "Rex", "Ella tiene un perro llamado Rex."),
         Rule(t.PET, "perro perra gato gata caballo loro conejo hámster tortuga pájaro", rf"mi {_ANIMAL},? (?:se llama |es )?{{name}}", "Mi perro se llama Rex.", "Rex",
              "Tu perro se llama Rex."),
+        *relations(
+            r"{name} es mi (?!mejor){k}(?=[.,;!\n]|$| y\b)",
+            r"{name} (?:ya )?(?:es mi [\w -]{2,30}?,? (?:y )?no|no es) mi {k}(?=[.,;!\n]|$| sino\b)",
+            (t.FAMILY, _ONE_WORDS, _ONE, "Ana es mi jefa.", "Ana no es mi jefa.", "Ana"),
+            (t.KIN, _KIN_WORDS, _KIN, "Ana es mi hermana.", "Ana es mi jefa, no mi hermana.", "Ana"),
+        ),
         retraction(t.PET, "perro gato caballo loro conejo hámster tortuga", rf"{_I}{_NO} tengo (?:una? )?{_ANIMAL}", "Ya no tengo perro.", "", "No tengo perro."),
         Rule(t.CONDITION, "tengo padezco", rf"{_I}(?:tengo|padezco) (?P<v>diabetes|asma|epilepsia|migrañas?|artritis|hipertensión|ansiedad|depresión)\b", "Tengo asma.", "asma",
              "No tengo asma."),

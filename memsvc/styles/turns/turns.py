@@ -13,7 +13,7 @@ from memsvc.core.errors import conflict, invalid
 from memsvc.core.facts import Doubt, Fact
 from memsvc.core.items import fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.rules.changes import questioned, with_replacements
+from memsvc.core.rules.ended_facts import meant_facts, questioned, with_replacements
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.core.timestamp import parse_timestamp
@@ -464,26 +464,28 @@ class TurnMemory:
 
         That is the user's own message that is nearest in meaning, if it clearly stands out."""
         index_id = turn_index.searched(turn.session, turn.user, shared=False).number
-        query = IndexQuery(index_id, 0, best_by_embedding=NEAREST)
-        ended: dict[tuple[int, str], Doubt] = {}
+        index_ids = [index_id, *{fact.index_id for fact in known} - {index_id}]
+        queries = [IndexQuery(one, 0, best_by_embedding=NEAREST) for one in index_ids]
+        facts_by_source = dict[tuple[int, str], list[Fact]]()
+        for fact in known:
+            evidence = fact.statement.evidence
+            source = turn_index.turns(evidence.session).number, evidence.item
+            facts_by_source.setdefault(source, []).append(fact)
+        ended = list[tuple[Fact, Doubt]]()
         for embedding, doubt in meant:
-            found = await search.search(tx, [query], [], embedding, SearchFilter(doubt.said_at))
+            found = await search.search(tx, queries, [], embedding, SearchFilter(doubt.said_at))
+            candidates = [one for matches in found.values() for one in matches.candidates]
             cosines = {
                 (one.index_id, one.ref): one.cosine or 0.0
-                for matches in found.values()
-                for one in matches.candidates
+                for one in candidates
                 if one.role == "user"
             }
             place = embedding.standing_out(cosines, near=MEANT_MIN, clear=STANDS_OUT)
-            if place is not None:
-                ended[place] = doubt
-        return [
-            (fact, ended[source])
-            for fact in known
-            for evidence in [fact.statement.evidence]
-            for source in [(turn_index.turns(evidence.session).number, evidence.item)]
-            if source in ended
-        ]
+            if place in facts_by_source:
+                near = {(one.index_id, one.entry): one.cosine or 0.0 for one in candidates}
+                told = meant_facts(facts_by_source[place], doubt, near)
+                ended += [(fact, doubt) for fact in told]
+        return ended
 
 
 def new_turn_id(now: datetime) -> str:

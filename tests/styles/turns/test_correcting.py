@@ -66,7 +66,11 @@ async def test_a_corrected_statement_gives_its_value_by_the_rules(door: Door) ->
 
 @pytest.mark.parametrize(
     ("statement", "key"),
-    [("My manager is called Marta.", "manager"), ("My boss's name is Marta.", "boss")],
+    [
+        ("My manager is called Marta.", "manager"),
+        ("My boss's name is Marta.", "boss"),
+        ("Marta is my manager, not my sister.", "manager"),
+    ],
 )
 async def test_statement_of_another_topic_changes_what_the_fact_is_about(
     door: Door, statement: str, key: str
@@ -91,16 +95,86 @@ async def test_statement_of_another_topic_changes_what_the_fact_is_about(
 
 
 @pytest.mark.parametrize(
-    "statement", ["Marta is my manager, not my sister.", "I have no sister.", "No, that's wrong."]
+    ("said", "statement"),
+    [
+        ("I'm allergic to nuts.", "I am not allergic to nuts."),
+        ("I'm allergic to nuts.", "Turns out I'm not allergic to nuts after all."),
+        ("My sister is called Marta.", "Marta isn't my sister."),
+        ("My sister is called Marta.", "I have no sister."),
+        ("I live in Linz.", "I don't live in Linz."),
+        ("Ich bin allergisch gegen Nüsse.", "Ich bin nicht allergisch gegen Nüsse."),
+    ],
 )
-async def test_answer_says_that_a_statement_of_no_known_form_keeps_the_kind_of_fact(
-    door: Door, statement: str
+async def test_statement_that_denies_the_fact_ends_it(
+    door: Door, said: str, statement: str
 ) -> None:
+    await say(door, "t1", said, user_id="u1")
+    [old] = (await door(LIST, **U1))["facts"]
+    correction = {"record_id": old["record_id"], "statement": statement}
+    done = await door(CORRECT, **U1, **correction)
+    assert (done["changed"], done["fact"]["value"]) == (True, old["value"])
+    assert (done["fact"]["state"], "was ended" in done["note"]) == ("deleted", True)
+    assert (await door(LIST, **U1))["facts"] == []
+    assert (await only(door, old["value"]))["state"] == "deleted"
+    again = await door(CORRECT, **U1, **correction)
+    assert (again["changed"], again["fact"]["state"]) == (False, "deleted")
+    restored = await door(CORRECT, **U1, record_id=old["record_id"], restore=True)
+    assert restored["fact"]["state"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("My sister is called Marta.", "I have no sister, only two brothers."),
+        ("I live in Linz.", "I work in Linz."),
+        ("I live in Linz.", "The twins go to school in Linz."),
+    ],
+)
+async def test_statement_about_something_else_is_stored_as_a_plain_one(
+    door: Door, said: str, statement: str
+) -> None:
+    await say(door, "t1", said, user_id="u1")
+    [old] = (await door(LIST, **U1))["facts"]
+    done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
+    fact = done["fact"]
+    assert (fact["fact_id"], fact["value"]) == ("user_statement", statement)
+    assert "plain statement" in done["note"]
+    assert [one["record_id"] for one in (await door(LIST, **U1))["facts"]] == [fact["record_id"]]
+
+
+async def test_statement_that_names_the_kind_of_fact_keeps_it(door: Door) -> None:
     await say(door, "t1", "My sister is called Marta.", user_id="u1")
     old = await only(door, "Marta")
+    statement = "Marta, my sister, spells it with an h in the middle."
     done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
     assert (done["fact"]["key"], done["fact"]["statement"]) == ("sister", statement)
     assert "the kind of the fact is unchanged" in done["note"]
+
+
+async def test_allergy_stays_one_and_its_value_never_says_the_opposite(door: Door) -> None:
+    await say(door, "t1", "I'm allergic to nuts.", user_id="u1")
+    old = await only(door, "nuts")
+    statement = "With nuts nothing ever happens, my lips swell from sesame."
+    done = await door(CORRECT, **U1, record_id=old["record_id"], statement=statement)
+    assert (done["fact"]["key"], done["fact"]["statement"]) == ("allergy", statement)
+    assert done["fact"]["value"] != "nuts"
+
+
+@pytest.mark.parametrize(
+    "statement", ["No, that's wrong.", "Wrong!", "That isn't true.", "Das stimmt nicht."]
+)
+async def test_statement_that_says_nothing_true_is_refused(
+    door: Door, admin: asyncpg.Connection, statement: str
+) -> None:
+    await say(door, "t1", "My sister is called Marta.", user_id="u1")
+    record = (await only(door, "Marta"))["record_id"]
+    before = await row_counts(admin)
+    refused = await door.refuses(
+        "INVALID_ARGUMENT", CORRECT, **U1, record_id=record, statement=statement
+    )
+    assert "pass the true sentence as statement" in str(refused)
+    assert await row_counts(admin) == before
+    assert (await only(door, "Marta"))["state"] == "active"
 
 
 async def test_correction_to_a_fact_that_is_known_already_ends_the_wrong_one(door: Door) -> None:

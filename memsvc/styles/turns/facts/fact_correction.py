@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
+from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found
 from memsvc.core.facts import (
+    PROFILE_FACT_IDS,
     STATEMENT_CHARS_MAX,
     Doubt,
     Fact,
@@ -22,6 +24,7 @@ from memsvc.core.facts import (
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.rules import topics
+from memsvc.core.rules.change_words import NEGATIVE
 from memsvc.core.rules.extraction import extract
 from memsvc.core.rules.rule import Topic
 from memsvc.core.scope import Scope
@@ -70,6 +73,13 @@ KIND_NOTE: Final = (
     "the statement has no form that the rules know, so the kind of the fact is unchanged: if it no"
     " longer fits, forget the fact and let the user say it anew"
 )
+PLAIN_NOTE: Final = (
+    "the statement has no form that the rules know and does not say what the fact was about, so it"
+    " was stored as a plain statement in place of the fact"
+)
+ENDED_NOTE: Final = "the statement denies the fact, so the fact was ended and nothing replaces it"
+SAYS_MIN: Final = 2
+"""Terms of a statement in which the rules read nothing, without which it says nothing true."""
 WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
 
@@ -98,7 +108,7 @@ Correction = NewStatement | NewValue | Restored
 
 @frozen
 class CorrectedFact:
-    """The fact that holds now, whether that was changed, and a note for the caller."""
+    """The fact that holds now or was ended, whether that is new, and a note for the caller."""
 
     fact: Fact
     changed: bool
@@ -132,46 +142,45 @@ class FactCorrection:
     ) -> CorrectedFact:
         """Store a new fact in place of one, with origin "person" and the evidence of the old one.
 
-        Nothing changes where that holds already. NOT_FOUND for an id without a fact, or of a
-        forgotten one; CONFLICT for a past value that is not restored, or where the policy of a
-        session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
+        A statement that only denies the fact ends it. Nothing changes where that holds already.
+        INVALID_ARGUMENT for a statement that says nothing true; NOT_FOUND for an id without a fact,
+        or of a forgotten one; CONFLICT for a past value that is not restored, or where the policy
+        of a session forbids storage; RESOURCE_BUSY when the session's writer takes too long."""
         now = self.clock.now()
         async with self._begin(scope, owner) as (tx, session, indexes):
             old = await _find(tx, list(indexes), session, record_id)
             policy = await self._policy(tx, session, old.statement.evidence.session)
+            fact_index, is_active = indexes[old.index_id], old.state is FactState.ACTIVE
             new, note = _corrected(old.statement, correction, now)
+            if new is None and is_active:
+                await write_merge(tx, fact_index, Merge((), (), 0, deleted=(old,)), [], now)
+                ended = replace(old, state=FactState.DELETED, valid_to=now, doubt=None)
+                return CorrectedFact(ended, True, note)
+            if new is None:
+                return CorrectedFact(old, False, note)
             known = await facts.facts_of_claims(tx, list(indexes), [new])
-            same = next(
-                (fact for fact in known if fact.is_valid(now) and _says(fact, new, correction)),
-                None,
-            )
-            if same is not None:
-                changes = (
-                    old.state is FactState.ACTIVE
-                    and old.statement.record_id != same.statement.record_id
-                )
-                if changes:
-                    merged = Merge((), ((old, same.statement.record),), 0)
-                    await write_merge(tx, indexes[old.index_id], merged, [], now)
-                return CorrectedFact(same, changes)
-            if old.state is not FactState.ACTIVE and not isinstance(correction, Restored):
+            for fact in known:
+                if fact.is_valid(now) and _says(fact, new, correction):
+                    changes = is_active and old.statement.record_id != fact.statement.record_id
+                    if changes:
+                        merged = Merge((), ((old, fact.statement.record),), 0)
+                        await write_merge(tx, fact_index, merged, [], now)
+                    return CorrectedFact(fact, changes)
+            if not is_active and not isinstance(correction, Restored):
                 raise MemsvcError(
                     Code.CONFLICT,
                     "the value with this record_id is not the current value of the fact",
                     recovery="correct the current value of the fact, or restore the value with"
                     " this record_id",
                 )
-            active = [old] if old.state is FactState.ACTIVE else []
-            closed = {(fact.index_id, fact.entry): fact for fact in [*known, *active]}
+            closed = {
+                (fact.index_id, fact.entry): fact
+                for fact in [*known, *([old] if is_active else [])]
+            }
             merged = Merge((new,), tuple((fact, new.record) for fact in closed.values()), 0)
             expires_at = policy.expires_at(new, now)
-            await write_merge(
-                tx,
-                indexes[old.index_id],
-                merged,
-                [StatementWithExpiry(new, expires_at)],
-                now,
-            )
+            stored = [StatementWithExpiry(new, expires_at)]
+            await write_merge(tx, fact_index, merged, stored, now)
         fact = Fact(0, new, FactState.ACTIVE, now, None, expires_at, None, old.index_id)
         return CorrectedFact(fact, True, note)
 
@@ -240,8 +249,8 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
 
 def _corrected(
     old: Statement, correction: Correction, now: datetime
-) -> tuple[Statement, str | None]:
-    """Return the statement that replaces one, and a note if rules read no topic in a sentence.
+) -> tuple[Statement | None, str | None]:
+    """Return the statement that replaces one, None if nothing does, and a note for the caller.
 
     It is of the same topic, unless a whole sentence is the new statement and says something else.
     """
@@ -259,7 +268,10 @@ def _corrected(
                 statement = old.statement
         case NewStatement(text=text):
             statement = _checked(text, "statement", old.key)
-            old, value, note = _read(statement, old)
+            read = _read(statement, old)
+            if read is None:
+                return None, ENDED_NOTE
+            old, value, note = read
         case _:
             assert_never(correction)
     mark = "\x1f".join((old.record_id, value, statement, now.isoformat()))
@@ -279,12 +291,13 @@ def _corrected(
     return new, note
 
 
-def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None]:
-    """Return a fact of the topic of a statement, the value, and a note if rules read no topic.
+def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None] | None:
+    """Return a fact of the topic of a statement, its value, and a note if rules read no topic.
 
-    The value may not be that of the fact. Both are as rules read them. Where they read no topic but
-    that of any sentence, the topic is the old one, and the value the old one, if it is said, or
-    else the whole statement."""
+    None if the statement only denies the old fact. Where the rules read no topic but that of any
+    sentence, what a profile tells stays what it is, and so does a fact whose key the statement
+    names; its value is the old one, if that is said, or else the whole statement. Any other fact
+    becomes a plain statement. INVALID_ARGUMENT where so few words say nothing true."""
     source = old.evidence
     claims = extract(
         [(source.item, statement)],
@@ -299,10 +312,30 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None]:
         of_topic = read
     if of_topic:
         return replace(of_topic[0], record=old.record, evidence=source), of_topic[0].value, None
-    value_is_prefix = normalized_value(old.statement).startswith(normalized_value(old.value))
-    if not value_is_prefix and normalized_value(old.value) in normalized_value(statement):
-        return old, old.value, KIND_NOTE
-    return old, statement, KIND_NOTE
+    said = normalized_text(statement)
+    is_denial = NEGATIVE.search(said) is not None
+    is_of_kind = old.fact_id in (topics.STATEMENT.fact_id, *PROFILE_FACT_IDS)
+    words = frozenset(terms(NEGATIVE.sub(" ", said)))
+    known_words = frozenset(terms(f"{old.key} {old.value}"))
+    denies_all = is_denial and not is_of_kind and words and words <= known_words
+    if denies_all or any(
+        ended.names(old, partial=True) for claim in claims for ended in claim.conflicts
+    ):
+        return None
+    if len(words) < SAYS_MIN:
+        raise invalid(
+            "statement does not say what is true",
+            recovery='pass the true sentence as statement, such as "My sister is called Ana", or'
+            " the true value as value; if nothing is true instead, call memory_forget",
+        )
+    if not is_of_kind and (is_denial or words.isdisjoint(terms(old.key))):
+        plain = topics.STATEMENT
+        kept = replace(old, fact_id=plain.fact_id, key=plain.key, slot="-", keywords=plain.keywords)
+        return kept, statement, PLAIN_NOTE
+    known = normalized_value(old.value)
+    is_whole = is_denial or normalized_value(old.statement).startswith(known)
+    is_said = not is_whole and known in normalized_value(statement)
+    return old, old.value if is_said else statement, KIND_NOTE
 
 
 def _checked(text: str, name: str, key: str) -> str:

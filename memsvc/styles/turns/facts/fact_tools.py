@@ -203,7 +203,7 @@ class ForgottenFacts:
 @result
 class FactChange:
     changed: Annotated[bool, "false if the value was already current"]
-    fact: Annotated[ListedFact, "the value that is now current"]
+    fact: Annotated[ListedFact, "the value that is now current, or that ended"]
     note: Annotated[str | None, "further information for the caller"] = None
 
 
