@@ -73,8 +73,12 @@ class ReadItem:
         )
 
 
-def normalize_item(item: Any, where: str, now: datetime | None = None) -> Item:
+def normalize_item(
+    item: Any, where: str, now: datetime | None = None, *, role: str = "user"
+) -> Item:
     """Return the item with string content as one text part and `type` filled in, else unchanged.
+
+    A message without a role gets this one.
 
     A message of another API becomes one of these: its role (`model`), its type in place of a role
     (`human`), its `parts` or `text` in place of content, one part in place of several.
@@ -97,8 +101,10 @@ def normalize_item(item: Any, where: str, now: datetime | None = None) -> Item:
             raise invalid(f"{where} needs a type, or a role and content")
         kind = "message"
     normalized: Item = {"type": kind} | item | {"type": kind}
+    if kind == "message":
+        normalized["role"] = item.get("role") or role
     if isinstance(content, str):
-        part = "output_text" if item.get("role") == "assistant" else "input_text"
+        part = "output_text" if normalized.get("role") == "assistant" else "input_text"
         normalized["content"] = [{"type": part, "text": content}]
     elif content is not None:
         parts = [content] if isinstance(content, dict) else content
@@ -123,8 +129,7 @@ def read_message(value: Any) -> dict[str, str]:
     except MemsvcError as error:
         raise ValueError(error.message.lstrip(". ")) from None
     has_role = any(value.get(name) is not None for name in ("role", "type"))
-    named = item.get("role")
-    role = {"role": role_of(item) if named is None else named} if has_role else {}
+    role = {"role": item.get("role") or role_of(item)} if has_role else {}
     return role | {"content": text_of(item).replace("\x00", "")}
 
 

@@ -75,12 +75,14 @@ async def items_of(
         raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
     items: list[TurnItem] = []
     size_bytes = 0
+    role = "assistant" if name == "output_items" else "user"
     for index, value in enumerate(values):
-        item = TurnItem.of(normalize_item(value, f"{name}[{index}]", now))
-        check_sendable(item, f"{name}[{index}]")
+        where = f"{name}[{index}]"
+        item = TurnItem.of(normalize_item(value, where, now, role=role))
+        check_sendable(item, where)
         if (item_bytes := len(item.content)) > options.item_bytes_max:
             raise payload_too_large(
-                f"{name}[{index}] has {item_bytes} bytes; the limit is {options.item_bytes_max}",
+                f"{where} has {item_bytes} bytes; the limit is {options.item_bytes_max}",
             )
         items.append(item)
         size_bytes += item_bytes

@@ -133,7 +133,6 @@ async def test_texts_as_content_come_back_as_parts(door: Door) -> None:
             "input_items[0].content[0].text is required",
         ),
         ({"input_items": [{"role": "banana", "content": "x"}]}, "input_items[0].role must be one"),
-        ({"conversation_items": [{"content": "x"}, user("a")]}, "conversation_items[0].role"),
         (
             {"input_items": [user("a", metadata={"occurred_at": "9998-12-31"})]},
             "input_items[0].metadata.occurred_at is more than a day after the server's time",
@@ -496,6 +495,18 @@ async def test_text_that_is_not_read_is_named_in_the_note(door: Door) -> None:
     many = [{"role": "user", "message": "I am a baker."}] * 9
     stored = await door("memory_after_turn", session_id="s1", turn_id="t2", input_items=many)
     assert "input_items[4].message and 4 more" in stored["note"]
+
+
+async def test_message_without_a_role_is_of_the_side_that_it_is_given_for(door: Door) -> None:
+    await door(
+        AFTER,
+        session_id="s1",
+        turn_id="t1",
+        input_items=[{"content": "I live in Graz."}],
+        output_items=[{"content": "A fine town."}],
+    )
+    expected = [user("I live in Graz."), assistant("A fine town."), user("Where do I live?")]
+    assert unblocked(await ask(door, "Where do I live?")) == expected
 
 
 async def test_message_that_no_api_takes_is_not_sent_to_the_model(
