@@ -101,8 +101,8 @@ def normalize_item(
             raise invalid(f"{where} needs a type, or a role and content")
         kind = "message"
     normalized: Item = {"type": kind} | item | {"type": kind}
-    if kind == "message":
-        normalized["role"] = item.get("role") or role
+    if kind == "message" and item.get("role") is None:
+        normalized["role"] = role
     if isinstance(content, str):
         part = "output_text" if normalized.get("role") == "assistant" else "input_text"
         normalized["content"] = [{"type": part, "text": content}]
@@ -129,7 +129,8 @@ def read_message(value: Any) -> dict[str, str]:
     except MemsvcError as error:
         raise ValueError(error.message.lstrip(". ")) from None
     has_role = any(value.get(name) is not None for name in ("role", "type"))
-    role = {"role": item.get("role") or role_of(item)} if has_role else {}
+    named = item.get("role")
+    role = {"role": role_of(item) if named is None else named} if has_role else {}
     return role | {"content": text_of(item).replace("\x00", "")}
 
 
