@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, fields
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -54,24 +54,24 @@ class TurnOperation:
     current: list[Item]
 
 
-@dataclass(slots=True)
 class TurnTokens:
     """Issuer and reader of operation tokens.
 
     A token is bound to its tenant, project and lifetime; its holder can read the input in it, which
     they sent themselves, but not change it."""
 
-    database: Database
-    clock: Clock
-    options: TurnOptions
-    _shared_secret: bytes | None = None
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._shared_secret: bytes | None = None
 
     async def issue(self, scope: Scope, operation: TurnOperation) -> tuple[str, datetime]:
         """Return the token of a turn and its expiry.
 
         INVALID_ARGUMENT for an input that is too large for one."""
-        issued_at = int(self.clock.now().timestamp())
-        expires_at = issued_at + self.options.operation_token_ttl_s
+        issued_at = int(self._clock.now().timestamp())
+        expires_at = issued_at + self._options.operation_token_ttl_s
         fields = [
             operation.session,
             operation.turn,
@@ -81,7 +81,7 @@ class TurnTokens:
             operation.current,
         ]
         body = zlib.compress(orjson.dumps(fields))
-        bytes_max = self.options.operation_token_bytes_max
+        bytes_max = self._options.operation_token_bytes_max
         if len(body) > bytes_max:
             raise invalid(
                 f"the current input is too long: it takes {len(body)} bytes in the operation token,"
@@ -91,14 +91,14 @@ class TurnTokens:
         head = _VERSION + len(body).to_bytes(_SIZE_BYTES, "big")
         signed = head + body + _mac(await self._secret(), scope, head + body)
         token = urlsafe_b64encode(signed).decode().rstrip("=")
-        return token, datetime.fromtimestamp(expires_at, self.clock.now().tzinfo)
+        return token, datetime.fromtimestamp(expires_at, self._clock.now().tzinfo)
 
     async def read(self, scope: Scope, token: str) -> TurnOperation:
         """Return the turn that a token was issued for.
 
         INVALID_ARGUMENT for a malformed, truncated or expired token; PERMISSION_DENIED for one that
         was not issued in this form to this tenant in this project, whatever the reason."""
-        signed = _decoded(token, self.options.operation_token_bytes_max)
+        signed = _decoded(token, self._options.operation_token_bytes_max)
         content, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(await self._secret(), scope, content)):
             raise permission_denied(
@@ -109,16 +109,16 @@ class TurnTokens:
         session, turn, user, _, expires_at, current = orjson.loads(
             zlib.decompress(content[_HEAD_BYTES:])
         )
-        if self.clock.now().timestamp() >= expires_at:
+        if self._clock.now().timestamp() >= expires_at:
             raise invalid("this operation token has expired", recovery=_START_OVER)
         return TurnOperation(session, turn, user, current)
 
     async def _secret(self) -> bytes:
-        if self.options.operation_token_secret:
-            return self.options.operation_token_secret.encode()
+        if self._options.operation_token_secret:
+            return self._options.operation_token_secret.encode()
         if self._shared_secret is None:
             self._shared_secret = await server_secrets.get_or_create(
-                self.database, SIGNED_AS, self.clock.now()
+                self._database, SIGNED_AS, self._clock.now()
             )
         return self._shared_secret
 

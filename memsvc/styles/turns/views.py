@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 
 from memsvc.core.facts import Fact, latest_by_identity
-from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_identifier, decode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -33,19 +32,16 @@ POLICY = "meta/policy.json"
 SUMMARY_POINTER = "runtime/context/latest_compact_pointer.json"
 
 
-@frozen
 class TurnViews:
     """Rendered files of sessions; a session without a turn or a policy has none.
 
     Its policy can be written too."""
 
-    database: Database
-    clock: Clock
-    options: TurnOptions
-
-    @property
-    def _renderers(self) -> dict[str, Callable[[Tx, StoredSession], Awaitable[bytes]]]:
-        return {
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._renderers: dict[str, Callable[[Tx, StoredSession], Awaitable[bytes]]] = {
             "indexes/active_facts.json": self._active_facts,
             "meta/metrics.json": self._metrics,
             POLICY: self._policy,
@@ -60,7 +56,7 @@ class TurnViews:
         session, place = split(path)
         if session is None or place not in self._renderers:
             return None
-        async with self.database.begin_read(scope) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None or place not in rendered_names(found):
                 return None
@@ -76,7 +72,7 @@ class TurnViews:
         within = [name for name in self._renderers if not place or name.startswith(place + "/")]
         if not within:
             return []
-        async with self.database.begin_read(scope) as tx:
+        async with self._database.begin_read(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None:
                 return []
@@ -101,17 +97,17 @@ class TurnViews:
         session, _ = split(path)
         assert session is not None
         check_identifier(session, "session_id")
-        overrides = policy_overrides(content, self.options)
-        async with self.database.begin(
+        overrides = policy_overrides(content, self._options)
+        async with self._database.begin(
             scope,
             locks=[session_lock(session)],
-            lock_timeout_ms=self.options.session_lock_timeout_ms,
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
-            await sessions.set_policy(tx, session, overrides, now=self.clock.now())
+            await sessions.set_policy(tx, session, overrides, now=self._clock.now())
 
     async def _state(self, tx: Tx, session: StoredSession) -> bytes:
         turns = await sessions.processed_turns(
-            tx, session.session, limit=self.options.max_processed_turns
+            tx, session.session, limit=self._options.max_processed_turns
         )
         return _json(
             {
@@ -126,11 +122,11 @@ class TurnViews:
         )
 
     async def _policy(self, tx: Tx, session: StoredSession) -> bytes:
-        return _json(policy_of(session.policy, self.options).model_dump())
+        return _json(policy_of(session.policy, self._options).model_dump())
 
     async def _progress(self, tx: Tx, session: StoredSession) -> bytes:
         index_id = turn_index.turns(session.session).number
-        limit = self.options.recent_context_items
+        limit = self._options.recent_context_items
         context_read = await context.read(tx, session.session, index_id, limit=limit, tokens_max=0)
         latest = next(
             iter((await context.read(tx, session.session, index_id, limit=1)).items), None
@@ -139,7 +135,9 @@ class TurnViews:
             tx, index_id, [session.consolidated_entry - 1], chars_max=0
         )
         indexes = turn_index.insights(session.session, session.user_id)
-        valid = await insights.list_valid(tx, [index.number for index in indexes], self.clock.now())
+        valid = await insights.list_valid(
+            tx, [index.number for index in indexes], self._clock.now()
+        )
         event = next((text.ref for text in consolidated.values()), None)
         return _json(
             {
@@ -180,7 +178,7 @@ class TurnViews:
     async def _active_facts(self, tx: Tx, session: StoredSession) -> bytes:
         facts_by_name: dict[str, Any] = {}
         for fact in await self._facts(tx, session):
-            name = "::".join(filter(None, fact.statement.identity))
+            name = "::".join(part for part in fact.statement.identity if part)
             facts_by_name[name] = fact_fields(fact.statement, fact.state.value, fact.expires_at) | {
                 "ts": timestamp(fact.valid_from)
             }
@@ -188,7 +186,7 @@ class TurnViews:
 
     async def _context(self, tx: Tx, session: StoredSession) -> bytes:
         index_id = turn_index.turns(session.session).number
-        limit = self.options.recent_context_items
+        limit = self._options.recent_context_items
         context_read = await context.read(
             tx, session.session, index_id, limit=limit, tokens_max=TOO_LARGE
         )
@@ -198,7 +196,7 @@ class TurnViews:
         """Return the valid facts, oldest first.
 
         Of two indexes' facts of one identity the newer one."""
-        now = self.clock.now()
+        now = self._clock.now()
         index_ids = turn_index.fact_ids(session.session, session.user_id)
         return list(latest_by_identity(await facts.current_facts(tx, index_ids, now)).values())
 

@@ -472,14 +472,16 @@ class Profile:
     left_out: Annotated[int, "number of facts omitted because of max_tokens"]
 
 
-@frozen
 class UserProfile:
     """The profile of a user and their other current facts."""
 
-    database: Database
-    clock: Clock
-    costs: Costs
-    options: TurnOptions
+    def __init__(
+        self, database: Database, clock: Clock, costs: Costs, options: TurnOptions
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._costs = costs
+        self._options = options
 
     @fact_tool(
         "memory_profile",
@@ -503,20 +505,20 @@ class UserProfile:
 
         Returns standing instructions, name, allergies etc., then facts by topic."""
         [index] = turn_index.facts("", user_id)[1:]
-        async with self.database.begin_read(scope) as tx:
+        async with self._database.begin_read(scope) as tx:
             found, total = await latest_facts(
                 tx,
                 index.number,
-                self.clock.now(),
+                self._clock.now(),
                 first=PROFILE_FACT_IDS,
                 limit=min(FACTS_MAX, FACTS_EXTRA + max_tokens // LINE_TOK_MIN),
             )
-        facts = _in_order(found, self.options.profile.classes)
+        facts = _in_order(found, self._options.profile.classes)
         chars = sum(len(told.line) for told in facts)
         owner = owner_line(scope.project, user_id)
         most = min(chars // COUNT_FACTOR, max_tokens)
         within, text, tokens = await run_in_count_thread(
-            most, _with_owner, owner, facts, max_tokens, self.costs.text
+            most, _with_owner, owner, facts, max_tokens, self._costs.text
         )
         return Profile(
             text,
