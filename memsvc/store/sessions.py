@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsvc.core.errors import resource_busy
 from memsvc.core.frozen import frozen
@@ -46,16 +46,24 @@ class StoredSession:
     shared: bool
 
 
+class StoredDigest(NamedTuple):
+    """Entry and digest of a stored item, and whether it was forgotten as a whole."""
+
+    entry: int
+    digest: int
+    is_hidden: bool
+
+
 @frozen
 class SessionStatus:
     """State of a session for a new turn: the turn's guard if it was stored, and more.
 
-    `digests` are of the items before the turn, `user_id` is the last speaker, `shared` whether
-    others spoke.
+    `latest` are the items before the turn, oldest first, `user_id` is the last speaker, `shared`
+    whether others spoke.
     """
 
     guard: Guard | None
-    digests: list[int]
+    latest: list[StoredDigest]
     policy: dict[str, Any] | None
     user_id: str
     shared: bool
@@ -66,17 +74,16 @@ async def read_status(
 ) -> SessionStatus:
     """Return the state that a turn meets, in one round trip.
 
-    Its guard is found also where the turn was purged since; the digests are those of up to `limit`
-    items, oldest first.
+    Its guard is found also where the turn was purged since; there are up to `limit` latest items.
     """
     [row] = await tx.fetch_prepared(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
             s.policy, coalesce(s.user_id, '') AS user_id, coalesce(s.shared, false) AS shared,
-            ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2
-                AND e.book = $5
+            ARRAY(SELECT (e.entry, e.digest, e.length < 0) FROM entries AS e
+                WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
                   AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC
-                      LIMIT $6) AS digests
+                      LIMIT $6) AS latest
         FROM (SELECT) AS one LEFT JOIN LATERAL (
             SELECT found.* FROM (VALUES ($3, $4), ('', $8)) AS named (session, turn) CROSS
                 JOIN LATERAL (
@@ -93,11 +100,13 @@ async def read_status(
         purge_marker(session, turn),
     )
     fields = dict(row)
-    digests, *session_fields = (
-        fields.pop(name) for name in ("digests", "policy", "user_id", "shared")
+    latest, *session_fields = (
+        fields.pop(name) for name in ("latest", "policy", "user_id", "shared")
     )
     return SessionStatus(
-        Guard(**fields) if fields["token"] is not None else None, digests[::-1], *session_fields
+        Guard(**fields) if fields["token"] is not None else None,
+        [StoredDigest(*one) for one in reversed(latest)],
+        *session_fields,
     )
 
 

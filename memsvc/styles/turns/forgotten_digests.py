@@ -1,7 +1,7 @@
 """Digests of items of which something was forgotten, keyed so that no guess can be tested."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,9 +9,12 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store import server_secrets
 from memsvc.store.database import Database
+from memsvc.store.sessions import StoredDigest
 from memsvc.styles.turns.turn_items import TurnItem
 
 KEY_NAME: Final = "forgotten items"
+
+_NOTHING: Final[Mapping[int, int]] = {}
 
 KeyDigest = Callable[[int], int]
 """Makes a keyed digest of the digest of an item."""
@@ -43,11 +46,26 @@ class ForgottenDigests:
         return keyed
 
 
-def with_plain_digests(
-    stored: Sequence[int], items: Iterable[TurnItem], keyed: KeyDigest
+def as_sent(
+    stored: Sequence[StoredDigest],
+    items: Iterable[TurnItem],
+    keyed: KeyDigest,
+    shown: Mapping[int, int] = _NOTHING,
 ) -> list[int]:
-    """Return stored digests, plain where one is the keyed digest of one of these items."""
-    known = set(stored)
-    unknown = {item.digest for item in items} - known
-    plain = {key: digest for digest in unknown if (key := keyed(digest)) in known}
-    return [plain.get(digest, digest) for digest in stored]
+    """Return the digests by which a client's copies of stored items are known, in order.
+
+    An item of which something was forgotten has the digest that it had, if one of these items has
+    it, or else that of what is left, which is in `shown` by entry. One that was forgotten as a
+    whole is left out, unless one of these items has its digest."""
+    sent = {item.digest for item in items}
+    known = {one.digest for one in stored}
+    plain = {key: digest for digest in sent - known if (key := keyed(digest)) in known}
+    result = []
+    for entry, digest, is_hidden in stored:
+        each = plain.get(digest, digest)
+        left = shown.get(entry, each)
+        if each in sent or left in sent:
+            result.append(each if each in sent else left)
+        elif not is_hidden:
+            result.append(each)
+    return result

@@ -4,14 +4,17 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final
+
+import orjson
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import run_concurrently, run_in_count_thread, run_in_thread
 from memsvc.core.errors import conflict, invalid
 from memsvc.core.facts import Doubt, Fact
-from memsvc.core.items import fingerprint
+from memsvc.core.items import canonical, fingerprint, hash_of_content
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.rules.ended_facts import meant_facts, questioned, with_replacements
 from memsvc.core.scope import Caller, Permission, Scope
@@ -22,17 +25,13 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.locks import index_lock, session_lock
 from memsvc.store.search import MEANT_MIN, IndexQuery, QueryEmbedding, SearchFilter
-from memsvc.store.sessions import StoredTurn
+from memsvc.store.sessions import StoredDigest, StoredTurn
 from memsvc.store.style_files import append
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import block, budget, file_layout, history, turn_index
 from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.forgotten_digests import (
-    ForgottenDigests,
-    KeyDigest,
-    with_plain_digests,
-)
+from memsvc.styles.turns.forgotten_digests import ForgottenDigests, KeyDigest, as_sent
 from memsvc.styles.turns.history import Conversation, conversation_of, split_conversation
 from memsvc.styles.turns.inspection import RecallTraces
 from memsvc.styles.turns.options import TurnOptions
@@ -309,7 +308,6 @@ class TurnMemory:
             await self._embedding.encode(whole.meant_texts(chars_max, now))
             items = await read_meaning(items, self._embedding, chars_max)
         inputs, output_items = items[:input_count], items[input_count:]
-        index_id = turn_index.turns(session).number
         keyed = await self._digests.key(scope)
         locks = [session_lock(session)]
         if may_change_facts(items):
@@ -317,18 +315,11 @@ class TurnMemory:
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
-            limit = self._options.recent_context_items * 2 + 8
-            status = await sessions.read_status(tx, session, turn, index_id, limit=limit)
+            status = await sessions.read_status(
+                tx, session, turn, turn_index.turns(session).number, limit=self._latest_limit
+            )
             if not exact:
-                has_more = len(status.digests) == limit
-                window = self._options.recent_context_items
-                inputs = history.delta(
-                    inputs,
-                    with_plain_digests(status.digests, inputs, keyed),
-                    window=window,
-                    block_found=block_found,
-                    has_more=has_more,
-                )
+                inputs = await self._without_echo(tx, session, inputs, status, keyed, block_found)
             if not inputs and not output_items:
                 raise invalid("the turn contains nothing except recalled memory")
             content_hash = await _content_hash(inputs, output_items)
@@ -349,6 +340,37 @@ class TurnMemory:
         is_stored = status.guard is not None or policy.store
         answer = AfterTurnResult(**{"turn_id": turn} | result | {"ok": True})
         return with_notes(answer, _note(inputs, answer, is_stored=is_stored), [])
+
+    @property
+    def _latest_limit(self) -> int:
+        """Return the number of latest items among which what a client sends again is sought."""
+        return self._options.recent_context_items * 2 + 8
+
+    async def _without_echo(
+        self,
+        tx: Tx,
+        session: str,
+        inputs: Sequence[TurnItem],
+        status: sessions.SessionStatus,
+        keyed: KeyDigest,
+        block_found: bool,
+    ) -> list[TurnItem]:
+        """Return the input without what the client sends again of the session."""
+        delta = partial(
+            history.delta,
+            inputs,
+            window=self._options.recent_context_items,
+            block_found=block_found,
+            has_more=len(status.latest) == self._latest_limit,
+        )
+        stored = as_sent(status.latest, inputs, keyed)
+        new, known = delta(stored), frozenset(stored)
+        if not any(item.digest in known for item in new):
+            return new
+        # perhaps sent as it is shown since something of it was forgotten
+        index_id = turn_index.turns(session).number
+        read = await context.read(tx, session, index_id, limit=self._latest_limit)
+        return delta(as_sent(status.latest, inputs, keyed, _shown_digests(read.items)))
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
@@ -415,7 +437,7 @@ class TurnMemory:
             [turn.user],
             owner=status.user_id,
             shared=status.shared,
-            has_items=bool(status.digests),
+            has_items=bool(status.latest),
         )
         additions = {item_index.name: entries} | (
             {fact_index.name: facts.entries(new_facts, now)} if new_facts else {}
@@ -520,6 +542,15 @@ async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:
     )
 
 
+def _shown_digests(stored: Sequence[context.StoredItem]) -> dict[int, int]:
+    """Return the digests of stored items as they are shown now, by entry."""
+    return {
+        item.entry: hash_of_content(canonical(orjson.loads(item.line)["item"]))
+        for item in stored
+        if item.line
+    }
+
+
 def _recent(
     context_read: context.Context,
     turn: str,
@@ -531,7 +562,12 @@ def _recent(
     stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
     items_loaded = history.load_items(stored)
     sent = [*conversation.history, *conversation.current, *conversation.trailing]
-    digests = with_plain_digests([item.digest for item in stored], sent, keyed)
+    digests = as_sent(
+        [StoredDigest(item.entry, item.digest, False) for item in stored],
+        sent,
+        keyed,
+        _shown_digests(stored) if conversation.history else {},
+    )
     places, older = history.new_positions(items_loaded, digests, conversation)
     new_items, items = [stored[at] for at in places], [items_loaded[at] for at in places]
     truncated = len(context_read.items) == limit or not all(item.line for item in stored)
