@@ -369,7 +369,8 @@ class TurnMemory:
             return new
         # perhaps sent as it is shown since something of it was forgotten
         index_id = turn_index.turns(session).number
-        read = await context.read(tx, session, index_id, limit=self._latest_limit)
+        limit = self._options.recent_context_items
+        read = await context.read(tx, session, index_id, limit=limit)
         return delta(as_sent(status.latest, inputs, keyed, _shown_digests(read.items)))
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
