@@ -377,7 +377,7 @@ class _Candidate(TypedDict):
     score: float
     session: NotRequired[str | None]
     place: NotRequired[_Pair | None]
-    cut: NotRequired[_Pair | None]
+    cut: NotRequired[list[_Pair] | None]
     reason: NotRequired[str | None]
     parts: NotRequired[dict[str, float]]
 

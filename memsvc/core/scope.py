@@ -36,12 +36,14 @@ class Scope:
 
     Where the project is `*`, it means all of the tenant's projects, or those of
     `allowed_projects`. The caller's key hides all tools that read of `hidden_toolsets`: their
-    memory must not reach the caller through other tools either."""
+    memory must not reach the caller through other tools either. `key_user` is the user to whom the
+    key is bound, if any."""
 
     tenant: bytes
     project: str
     allowed_projects: frozenset[str] | None = None
     hidden_toolsets: frozenset[str] = frozenset()
+    key_user: str = ""
 
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:

@@ -10,6 +10,8 @@ from memsvc.core.errors import MemsvcError, invalid
 
 YEARS: Final = range(1970, 9999)
 """Years that any database and any time zone can represent."""
+YEAR_MIN: Final = 1000
+"""First year of which a message may be."""
 TIME_FORMS: Final = (
     "an RFC 3339 time, such as 2026-01-31T12:00:00Z, or a number of seconds or milliseconds"
     " since 1970"
@@ -55,6 +57,8 @@ def read_time(value: Any) -> datetime:
 def _read_text(text: str) -> datetime:
     whole = _LEAP_SECOND.sub(r"\g<1>59", text)
     time = datetime.fromisoformat(whole) + timedelta(seconds=whole != text)
+    if time.year < YEAR_MIN:  # no time at all, as some languages write it
+        raise ValueError(f"must not be before the year {YEAR_MIN}")
     return with_offset(time.astimezone(UTC) if time.tzinfo else time, offset_of(time))
 
 

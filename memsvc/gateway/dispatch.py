@@ -371,11 +371,11 @@ class Dispatch:
         if caller.hidden_tools:
             visible = {one.toolset for one in self._readers if self.is_visible(caller, one)}
             hidden = frozenset(one.toolset for one in self._readers) - visible
-        if hidden and tool.toolset == "files":
+        if hidden and tool.toolset not in hidden:
             paths = (str(getattr(arguments, name, "")) for name in tool.logged)
             if any(is_at(path, roots_of(hidden)) for path in paths):
                 raise not_found("the file or directory does not exist")
-        return Scope(caller.tenant, arguments.project, caller.projects, hidden)
+        return Scope(caller.tenant, arguments.project, caller.projects, hidden, caller.user)
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names.

@@ -65,6 +65,9 @@ async def fill(call: Door) -> None:
     for tool in EXAMPLES:
         if not (TOOLS[tool].read_only or TOOLS[tool].destructive or TOOLS[tool].is_admin):
             await call(tool, **await as_sent(call, tool))
+    told = {"role": "user", "content": "The quagga grazes. " + "It rained on the veld. " * 300}
+    await call("memory_after_turn", session_id="quagga", turn_id="t1", input_items=[told])
+    await call("memory_before_turn", session_id="quagga", current_input_text="Where is the quagga?")
     for number in range(5):
         await write(call, "/notes/a.md", f"The heron nests, version {number}.")
     await write(call, "/notes/a.md", " It fishes too.", mode="APPEND")

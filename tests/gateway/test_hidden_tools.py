@@ -273,11 +273,14 @@ async def test_files_of_memory_whose_reading_tools_are_all_hidden_do_not_exist(
             ("file_list", "path"),
             ("file_list_versions", "path"),
             ("file_search", "path_prefix"),
+            *([("memory_list_dir_with_abstract", "path")] if hidden != "turns" else []),
         ):
             for path in (root, file):
                 asked = {"project": "default", argument: path, "query": "launch"}
                 if tool != "file_search":
                     del asked["query"]
+                if tool.startswith("memory_"):
+                    asked["session_id"] = "s1"
                 answer = await http.post(f"/api/tools/{tool}", json=asked)
                 assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), tool
         for method in ("GET", "HEAD"):

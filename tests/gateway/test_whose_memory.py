@@ -368,6 +368,21 @@ async def test_turn_that_model_and_hook_send_is_stored_once(service: Service, fi
     assert sum(session["turns"] for session in sessions) == 2
 
 
+async def test_key_of_one_user_sets_no_policy_where_others_speak(service: Service) -> None:
+    plain = Client(service, "rest")
+    ada = Client(service, "rest", await service.key(user_id="ada"))
+    bob = Client(service, "rest", await service.key(user_id="bob"))
+    await ada.say(SAID["ada"], session_id="mine")
+    policy = {"project": "default", "path": "/memory/mine/meta/policy.json", "mode": "TRUNCATE"}
+    refused = await bob("file_write", **policy, content='{"store": false}')
+    assert refused["code"] == "PERMISSION_DENIED"
+    assert (await ada.say("I keep bees.", session_id="mine"))["stored_items"] > 0
+    for allowed in (ada, plain):
+        assert "code" not in await allowed("file_write", **policy, content='{"ttl_days": 9}')
+    await bob.say("I came too.", session_id="mine")
+    assert (await ada("file_write", **policy, content="{}"))["code"] == "PERMISSION_DENIED"
+
+
 async def test_equal_words_of_two_turns_are_both_stored(service: Service) -> None:
     model = Client(service, "mcp", headers=HOST)
     hook = Client(service, "rest", headers=HOST, arguments={"session_id": "claude-code-1"})

@@ -197,7 +197,7 @@ def _reading_of(message: Message, *, certain: bool) -> "Reading":
     kept = [
         match for match in clauses if match.topic is not STATEMENT or match.statement not in told
     ]
-    return Reading(tuple(kept), asks_to_remember=bool(asked), refuses_secret=refuses_secret)
+    return Reading(tuple(kept), refuses_secret=refuses_secret)
 
 
 def _of_grammar(found: Found) -> "_Match":
@@ -242,12 +242,11 @@ class _Match:
 
 @frozen
 class Reading:
-    """What the rules found in a text: matches in order, and whether it asks to remember something.
+    """What the rules found in a text: matches in order.
 
     `refuses_secret`: it asks to remember a secret, which becomes no fact."""
 
     matches: tuple[_Match, ...] = ()
-    asks_to_remember: bool = False
     refuses_secret: bool = False
 
 

@@ -66,8 +66,7 @@ NEAREST: Final = 20
 STANDS_OUT: Final = 0.1
 """How far above every other cosine that of the message must be that a change ends."""
 NOT_STORED_NOTE: Final = (
-    "the policy of this session does not allow anything to be stored, so what the user"
-    " asked to remember was not stored"
+    "nothing was stored, because the policy of this session does not allow anything to be stored"
 )
 FORGOTTEN_NOTE: Final = (
     "nothing was stored, because this turn was forgotten or purged; to store it again, use a new"
@@ -522,10 +521,10 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
 
 
 def _note(inputs: Sequence[TurnItem], answer: AfterTurnResult, *, is_stored: bool) -> str:
-    """Return a note on what is not kept: the turn, or what the user asked to remember; else ""."""
+    """Return a note on what is not kept: the turn, or a secret to remember; else ""."""
     if answer.forgotten:
         return FORGOTTEN_NOTE
-    if not is_stored and any(item.reading.asks_to_remember for item in inputs):
+    if not is_stored:
         return NOT_STORED_NOTE
     return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else ""
 

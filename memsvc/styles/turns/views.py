@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from memsvc.core.errors import permission_denied
 from memsvc.core.facts import Fact, latest_by_identity
 from memsvc.core.paths import check_identifier, decode_segment
 from memsvc.core.ports import Clock
@@ -93,7 +94,8 @@ class TurnViews:
     async def write(self, scope: Scope, path: str, content: bytes) -> None:
         """Set the policy of a session; INVALID_CONTENT, with the errors, when it is invalid.
 
-        Facts that the session already has keep their expiry."""
+        Facts that the session already has keep their expiry. PERMISSION_DENIED for a key that is
+        bound to a user, if others speak in the session."""
         session, _ = split(path)
         assert session is not None
         check_identifier(session, "session_id")
@@ -103,6 +105,12 @@ class TurnViews:
             locks=[session_lock(session)],
             lock_timeout_ms=self._options.session_lock_timeout_ms,
         ) as tx:
+            found = await sessions.find(tx, session) if scope.key_user else None
+            if found is not None and (found.shared or found.user_id not in ("", scope.key_user)):
+                raise permission_denied(
+                    "this key is bound to one user, but other users speak in this session",
+                    recovery="use a key that is not bound to a user",
+                )
             await sessions.set_policy(tx, session, overrides, now=self._clock.now())
 
     async def _state(self, tx: Tx, session: StoredSession) -> bytes:

@@ -130,9 +130,7 @@ async def test_answer_says_that_a_secret_was_not_remembered(
 async def test_answer_says_that_nothing_is_stored(door: Door) -> None:
     policy = {"path": "/memory/s1/meta/policy.json", "content": '{"store": false}'}
     await door("file_write", project="default", **policy, mode="TRUNCATE")
-    asked = await say(door, "t1", "Remember that the door code is 4471.", user_id="u1")
-    assert (asked["stored_items"], "does not allow anything to be stored" in asked["note"]) == (
-        0,
-        True,
-    )
-    assert (await say(door, "t2", "I live in Rome.", user_id="u1")).get("note") is None
+    for turn, said in (("t1", "Remember that the door code is 4471."), ("t2", "I live in Rome.")):
+        stored = await say(door, turn, said, user_id="u1")
+        assert stored["stored_items"] == 0
+        assert "does not allow anything to be stored" in stored["note"]
