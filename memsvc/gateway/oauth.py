@@ -5,8 +5,8 @@ It returns their callers. Tokens are never passed on."""
 import json
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -248,11 +248,9 @@ class TokenVerifier:
         except InsufficientScopeError:
             return None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Read the issuer's keys in the background."""
-        async with self._keys.running():
-            yield
+        return self._keys.running()
 
     async def _claims(self, text: str) -> JsonObject:
         """Return the claims of a token that is valid now."""
