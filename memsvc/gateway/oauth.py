@@ -269,7 +269,9 @@ class TokenVerifier:
         return claims
 
     def _check(self, claims: JsonObject) -> None:
-        """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
+        """Check that the claims are the issuer's, for this server, and valid now.
+
+        Raises InvalidTokenError otherwise."""
         audience = claims.get("aud")
         claimed = audience if isinstance(audience, list) else [audience]
         audiences = (self._options.resource, *self._options.audiences)
@@ -382,7 +384,7 @@ class SignedToken:
 
 
 def read(text: str) -> SignedToken:
-    """Parse a token; RefusedError where the text is none."""
+    """Parse a token; InvalidTokenError where the text is none."""
     parts = text.split(".")
     if len(parts) != 3 or not all(_PART.match(part) for part in parts):
         raise InvalidTokenError
