@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from memsvc.adapters.backup_folder import (
@@ -317,7 +317,7 @@ class WalRange:
 
 def wal_range(data: Path) -> WalRange:
     """Return the log that the copy in this folder needs."""
-    (one,) = _manifest(data)["WAL-Ranges"]
+    (one,) = json.loads((data / MANIFEST).read_bytes())["WAL-Ranges"]
     return WalRange(one["Timeline"], one["Start-LSN"], one["End-LSN"])
 
 
@@ -348,8 +348,3 @@ def find_errors(data: Path) -> str | None:
             if hashlib.file_digest(content, "sha256").hexdigest() != file["Checksum"]:
                 return f"{name} has the wrong content"
     return None
-
-
-def _manifest(data: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((data / MANIFEST).read_bytes())
-    return manifest

@@ -1,10 +1,9 @@
 """Traces by OpenTelemetry, sent to a collector in the background; importing this takes a while."""
 
 import logging
-import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -26,11 +25,11 @@ from opentelemetry.trace import (
     SpanKind,
     Status,
     StatusCode,
-    TraceFlags,
     get_current_span,
     set_span_in_context,
 )
 from opentelemetry.trace import Span as OtelSpan
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from memsvc.adapters.options import TracingOptions
 from memsvc.core import call_context
@@ -78,9 +77,7 @@ ATTRIBUTES: Final = {
 }
 """Attributes that spans may carry, by their names here and in a trace."""
 
-_TRACEPARENT: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
-)
+_TRACE_CONTEXT: Final = TraceContextTextMapPropagator()
 _EMPTY_CONTEXT: Final = Context()
 _OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_EMPTY_CONTEXT)
 
@@ -172,13 +169,9 @@ class OtelTracer:
                 _OPEN.reset(token)
             span.end()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Send once more at the end; a thread sends until then."""
-        try:
-            yield
-        finally:
-            await self._processor.stop()
+    async def stop(self) -> None:
+        """Send once more; a thread sends until then."""
+        await self._processor.stop()
 
 
 class _SpanAttributes:
@@ -193,13 +186,11 @@ class _SpanAttributes:
 
 
 def _read(traceparent: str) -> SpanContext | None:
-    found = _TRACEPARENT.match(traceparent) if traceparent else None
-    if found is None or (len(traceparent) != found.end() and traceparent.startswith("00")):
+    if not traceparent:
         return None
-    trace, span, flags = (int(part, 16) for part in found.groups())
-    return SpanContext(
-        trace, span, is_remote=True, trace_flags=TraceFlags(flags & TraceFlags.SAMPLED)
-    )
+    context = _TRACE_CONTEXT.extract({"traceparent": traceparent})
+    found = get_current_span(context).get_span_context()
+    return found if found.is_valid else None
 
 
 class _Session(requests.Session):

@@ -28,8 +28,10 @@ async def opened_tracer(
         yield NO_TRACER
         return
     traces = await to_thread.run_sync(_traces, options, meter, version)
-    async with traces.running():
+    try:
         yield traces
+    finally:
+        await traces.stop()
 
 
 def _traces(options: TracingOptions, meter: Meter, version: str) -> "OtelTracer":

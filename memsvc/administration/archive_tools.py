@@ -370,7 +370,7 @@ class ArchiveTransfer:
     allowed: FileQuotas
     known_jobs: Collection[str] = ()
     sweep_jobs: Collection[str] = ()
-    active: Counter[bytes] = field(default_factory=Counter)
+    active: list[bytes] = field(default_factory=list)
 
     @property
     def bytes_max(self) -> int:
@@ -394,19 +394,17 @@ class ArchiveTransfer:
         RATE_LIMITED when all are taken, or all but one by this tenant.
         """
         limit = self.options.at_once_max
-        if self.active.total() >= limit or self.active[tenant] >= max(1, limit - 1):
+        if len(self.active) >= limit or self.active.count(tenant) >= max(1, limit - 1):
             raise MemsvcError(
                 Code.RATE_LIMITED,
                 "too many archives are being exported or restored at the moment",
                 retry_after_s=10.0,
             )
-        self.active[tenant] += 1
+        self.active.append(tenant)
         try:
             yield
         finally:
-            self.active[tenant] -= 1
-            if not self.active[tenant]:
-                del self.active[tenant]
+            self.active.remove(tenant)
 
     @asynccontextmanager
     async def opened(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[OpenArchive]:

@@ -243,12 +243,9 @@ class KeyTools:
             created = await _add(changes, replace(old, expires_at=caller.expires_at), now)
             until = now + timedelta(hours=overlap_hours)
             expires_at = until if old.expires_at is None else min(until, old.expires_at)
-            others = [key for key in changes.keys if key.key_id != old.key_id]
-            if _is_manager(old, now) and not _any_manager((created.key, *others), now):
-                raise _last_manager(
-                    "create another permanent key that can manage keys and use all projects, or"
-                    " call keys_rotate with this key itself"
-                )
+            _check_last_manager(
+                changes, old, created.key, now, "call keys_rotate with this key itself"
+            )
             old = await changes.put(replace(old, expires_at=expires_at))
         return RotatedKey(
             created.text, self._listed(caller, created.key), self._listed(caller, old)
@@ -401,25 +398,23 @@ async def _put(
     changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, *, even_last: bool
 ) -> ApiKey:
     """Write a key; CONFLICT if it was the last that manages keys permanently and no longer is."""
-    others = (key for key in changes.keys if key.key_id != old.key_id)
-    if not even_last and _is_manager(old, now) and not _any_manager((new, *others), now):
-        raise _last_manager(
-            "create another permanent key that can manage keys and use all projects, or pass"
-            " even_last: true"
-        )
+    if not even_last:
+        _check_last_manager(changes, old, new, now, "pass even_last: true")
     return await changes.put(new)
 
 
-def _last_manager(recovery: str) -> MemsvcError:
-    return conflict(
-        "this is the tenant's last permanent key that can manage keys and use all projects;"
-        " after the change, the tenant would have no such key",
-        recovery=recovery,
-    )
-
-
-def _any_manager(keys_of_tenant: Iterable[ApiKey], now: datetime) -> bool:
-    return any(_is_manager(key, now) for key in keys_of_tenant)
+def _check_last_manager(
+    changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, alternative: str
+) -> None:
+    """Raise CONFLICT if `old` manages keys permanently, and neither `new` nor another key does."""
+    others = (key for key in changes.keys if key.key_id != old.key_id)
+    if _is_manager(old, now) and not any(_is_manager(key, now) for key in (new, *others)):
+        raise conflict(
+            "this is the tenant's last permanent key that can manage keys and use all projects;"
+            " after the change, the tenant would have no such key",
+            recovery="create another permanent key that can manage keys and use all projects, or"
+            f" {alternative}",
+        )
 
 
 def _is_manager(key: ApiKey, now: datetime) -> bool:

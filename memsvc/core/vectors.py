@@ -76,6 +76,12 @@ def units(packed: bytes, length: int) -> Any:
     return _scaled(np.frombuffer(packed, dtype=np.int8).reshape(-1, length).astype(np.float32))
 
 
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the cosine of two vectors, 0 if one of them is all zeros."""
+    size = sqrt(sum(a * a for a in first) * sum(b * b for b in second))
+    return sum(a * b for a, b in zip(first, second, strict=True)) / size if size else 0.0
+
+
 def cosines(vector: Sequence[float], vectors: Any) -> list[float]:
     """Return the cosine of a vector to each row of vectors of length 1.
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
+    AbstractContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
@@ -296,8 +297,7 @@ class Authenticator:
         if reason != "missing":  # probes and browsers send none
             self._refusals[reason] += 1
 
-    @contextmanager
-    def watch_validity(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
+    def watch_validity(self, scope: Scope, end: Callable[[], None]) -> AbstractContextManager[None]:
         """Call `end` once, when the request's credentials are no longer valid for the caller.
 
         This happens at once if a change of the key is announced, otherwise within `auth.cache_s`.
@@ -305,8 +305,7 @@ class Authenticator:
         received = self.received(scope)
         if received is None:
             raise RuntimeError("a stream was opened without credentials")
-        with self._streams.register(OpenStream(received.text, caller_of(scope), end)):
-            yield
+        return self._streams.register(OpenStream(received.text, caller_of(scope), end))
 
     async def _find_all(self, texts: Sequence[str]) -> dict[str, Caller | None]:
         tokens = set(filter(self._is_token, texts))

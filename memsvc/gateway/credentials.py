@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from memsvc.core.errors import unavailable
 from memsvc.core.frozen import frozen
-from memsvc.gateway.rate_limits import LatestDict
+from memsvc.gateway.rate_limits import LatestDict, Rate
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -236,23 +236,21 @@ class AuthFailures:
     """Counts invalid keys by address, and limits them per minute and at once."""
 
     def __init__(self, per_minute: int) -> None:
-        self._per_minute = per_minute
-        self._used = LatestDict[str, tuple[float, float]](ADDRESSES_MAX)
+        self._rate = Rate(per_minute / MINUTE_S, MINUTE_S) if per_minute else None
+        self._empty_at = LatestDict[str, float](ADDRESSES_MAX)
 
     def wait_s(self, address: str) -> float:
         """Count an invalid key of this address; return 0, or how long it should have waited.
 
         A key that came too early does not count.
         """
-        if self._per_minute == 0:
+        if self._rate is None:
             return 0.0
-        used, at = self._used.get(address, (0.0, 0.0))
-        now = monotonic()
-        used = max(0.0, used - (now - at) * self._per_minute / MINUTE_S)
-        if used > self._per_minute - 1:
-            return (used - self._per_minute + 1) * MINUTE_S / self._per_minute
-        self._used.put(address, (used + 1, now))
-        return 0.0
+        empty_at, now = self._empty_at.get(address, 0.0), monotonic()
+        wait_s = self._rate.wait_s(empty_at, now)
+        if wait_s == 0:
+            self._empty_at.put(address, self._rate.used(empty_at, now))
+        return wait_s
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -135,6 +135,7 @@ class ArchiveEndpoint:
 
         async def operation(data: DataScope, args: Any) -> None:
             nonlocal disconnected
+            is_sent = False
             with self.archives.slot(data.tenant), _temporary_file() as file:
                 # written to disk first: while it is read from the database, vacuum waits for all
                 # tenants
@@ -148,14 +149,19 @@ class ArchiveEndpoint:
                     "Cache-Control": "no-store",
                     "X-Content-Type-Options": "nosniff",
                 }
-                sent = _FileChunks(file)
-                body = StreamingResponse(
-                    sent.chunks(), headers=headers, media_type=archive.media_type
-                )
+
+                async def chunks() -> AsyncIterator[bytes]:
+                    nonlocal is_sent
+                    file.seek(0)
+                    while chunk := await anyio.to_thread.run_sync(file.read, SEND_BYTES):
+                        yield chunk
+                    is_sent = True
+
+                body = StreamingResponse(chunks(), headers=headers, media_type=archive.media_type)
                 # one who does not read counts as gone: others wait for the slot
                 with sent_in_time(send, self.archives.idle_s_max) as send_in_time:
                     await body(request.scope, request.receive, send_in_time)
-                disconnected = not sent.complete
+                disconnected = not is_sent
             if disconnected:
                 raise _disconnected()
 
@@ -184,21 +190,6 @@ def archive_routes(dispatch: Dispatch, archives: ArchiveTransfers | None) -> lis
     if archives is None:
         return []
     return [Route(ARCHIVE_PATH, ArchiveEndpoint(dispatch, archives), methods=["GET", "POST"])]
-
-
-class _FileChunks:
-    """Spool that is being sent; `complete` once the last chunk was read."""
-
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-        self.complete = False
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield all of it."""
-        self._file.seek(0)
-        while chunk := await anyio.to_thread.run_sync(self._file.read, SEND_BYTES):
-            yield chunk
-        self.complete = True
 
 
 @asynccontextmanager

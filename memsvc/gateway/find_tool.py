@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from math import sqrt
 from time import monotonic
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -18,6 +17,7 @@ from memsvc.core.ranking import bm25_scores
 from memsvc.core.scope import Caller, Permission
 from memsvc.core.tool_methods import tool
 from memsvc.core.tools import ComposedArguments, Result, Tool, ToolCalls
+from memsvc.core.vectors import cosine
 from memsvc.gateway.schemas import input_schema
 
 NAME: Final = "find_tool"
@@ -213,11 +213,11 @@ class ToolSearch:
         unrelated = self._embedder.unrelated or 0.0
         scores = []
         for document, words in zip(documents, _by_words(query, documents), strict=True):
-            cosine = _cosine(query_vector, self._vectors[document.tool.name])
-            score = EMBEDDING_WEIGHT * cosine + (1 - EMBEDDING_WEIGHT) * words / (
+            similarity = cosine(query_vector, self._vectors[document.tool.name])
+            score = EMBEDDING_WEIGHT * similarity + (1 - EMBEDDING_WEIGHT) * words / (
                 words + HALF_SCORE
             )
-            scores.append(score if words or cosine > unrelated else 0.0)
+            scores.append(score if words or similarity > unrelated else 0.0)
         return scores
 
     def _document(self, tool: Tool) -> _Document:
@@ -325,8 +325,3 @@ def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
         zip(documents, scores, strict=True), key=lambda pair: (-pair[1], pair[0].tool.name)
     )
     return [document for document, score in ranked if score > 0]
-
-
-def _cosine(first: list[float], other: list[float]) -> float:
-    norm = sqrt(sum(x * x for x in first)) * sqrt(sum(x * x for x in other))
-    return sum(x * y for x, y in zip(first, other, strict=True)) / norm if norm else 0.0

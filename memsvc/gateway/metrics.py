@@ -51,9 +51,6 @@ class MetricsOptions(Options):
     )
 
 
-OPEN_METRICS = MetricsOptions()
-
-
 _UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes"}
 
 

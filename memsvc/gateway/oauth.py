@@ -5,8 +5,8 @@ It returns their callers. Tokens are never passed on."""
 import json
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -248,11 +248,9 @@ class TokenVerifier:
         except InsufficientScopeError:
             return None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Read the issuer's keys in the background."""
-        async with self._keys.running():
-            yield
+        return self._keys.running()
 
     async def _claims(self, text: str) -> JsonObject:
         """Return the claims of a token that is valid now."""
@@ -271,7 +269,9 @@ class TokenVerifier:
         return claims
 
     def _check(self, claims: JsonObject) -> None:
-        """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
+        """Check that the claims are the issuer's, for this server, and valid now.
+
+        Raises InvalidTokenError otherwise."""
         audience = claims.get("aud")
         claimed = audience if isinstance(audience, list) else [audience]
         audiences = (self._options.resource, *self._options.audiences)
@@ -384,7 +384,7 @@ class SignedToken:
 
 
 def read(text: str) -> SignedToken:
-    """Parse a token; RefusedError where the text is none."""
+    """Parse a token; InvalidTokenError where the text is none."""
     parts = text.split(".")
     if len(parts) != 3 or not all(_PART.match(part) for part in parts):
         raise InvalidTokenError

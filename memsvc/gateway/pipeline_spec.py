@@ -1,7 +1,7 @@
 """Specifications of pipelines: parsing, limits, and references to earlier results."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -137,10 +137,7 @@ class _SpecParser:
         self._steps = 0
 
     def pipeline(self, spec: Any, outer: JsonObject, depth: int, where: str) -> Pipeline:
-        if not isinstance(spec, Mapping):
-            raise invalid(f"{where} must be an object")
-        if not spec.keys() <= {*SPEC_FIELDS}:
-            raise invalid(f"{where} can have only the members {', '.join(SPEC_FIELDS)}")
+        _check_members(spec, SPEC_FIELDS, where)
         variables, go_on = spec.get("vars"), spec.get("continue_on_error")
         if not isinstance(variables, dict | None):
             raise invalid(f"{where}.vars must be an object")
@@ -180,10 +177,7 @@ class _SpecParser:
         return read
 
     def _step(self, step: Any, variables: JsonObject, depth: int, where: str) -> PipelineStep:
-        if not isinstance(step, Mapping):
-            raise invalid(f"{where} must be an object")
-        if not step.keys() <= {*_STEP_FIELDS}:
-            raise invalid(f"{where} can have only the members {', '.join(_STEP_FIELDS)}")
+        _check_members(step, _STEP_FIELDS, where)
         name = step.get("id")
         if name is None or (isinstance(name, str) and not name.strip()):
             raise invalid("step.id cannot be empty")
@@ -202,6 +196,14 @@ class _SpecParser:
                 name, self._parse_steps(value, variables, depth + 1, f"{where}.parallel")
             )
         return PipeStep(name, self.pipeline(value, variables, depth + 1, f"{where}.pipe"))
+
+
+def _check_members(value: Any, names: Sequence[str], where: str) -> None:
+    """Raise INVALID_ARGUMENT unless a part is an object with only members of these names."""
+    if not isinstance(value, Mapping):
+        raise invalid(f"{where} must be an object")
+    if not value.keys() <= {*names}:
+        raise invalid(f"{where} can have only the members {', '.join(names)}")
 
 
 def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:

@@ -57,9 +57,6 @@ class ServerCardOptions(Options):
         return self
 
 
-NO_CARD: Final = ServerCardOptions()
-
-
 def routes(
     options: ServerCardOptions, version: str, protocol_versions: Sequence[str]
 ) -> list[Route]:

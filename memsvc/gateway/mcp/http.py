@@ -57,7 +57,6 @@ from memsvc.gateway.mcp.subscriptions import EVENT_STREAM, sent_in_time
 from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 from memsvc.gateway.rest import (
     REQUEST_ID,
-    STATE,
     RequestState,
     caller_of,
     error_response,
@@ -110,10 +109,8 @@ class McpEndpoint:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state: RequestState = scope[STATE]
-        assert state.caller is not None  # the middleware lets nobody else in
-        caller = replace(state.caller, surface_hidden_tools=self._hidden_tools)
-        state.caller = caller
+        state = state_of(scope)
+        state.caller = caller = replace(caller_of(scope), surface_hidden_tools=self._hidden_tools)
         session = state.headers.get(SESSION_HEADER)
         if session is not None:
             session_id = session.decode("latin-1")
@@ -258,10 +255,9 @@ def requested_toolsets(state: RequestState, scope: Scope) -> frozenset[Toolset]:
 
 def request_sender(authenticator: Authenticator, surface: str, scope: Scope) -> RequestSender:
     """Return the sender of an HTTP request."""
-    state: RequestState = scope[STATE]
-    assert state.caller is not None  # as in the endpoint
+    state = state_of(scope)
     return RequestSender(
-        state.caller,
+        caller_of(scope),
         surface,
         scope[REQUEST_ID],
         partial(authenticator.caller, scope),

@@ -200,61 +200,52 @@ class UriTemplate:
     The last may be a path of all remaining segments, which begins with a slash.
     """
 
-    scheme: str
-    segments: tuple[str, ...]
-    rest: str | None
+    pattern: re.Pattern[str]
+    """Matches a scheme and decoded segments, joined by NUL, which no URI may have."""
+    path: str | None
+    """Name of the variable that is a path."""
 
     @classmethod
     def read(cls, text: str) -> "UriTemplate":
         """Parse a template; ValueError for an unsupported one."""
         scheme, separator, rest = text.partition("://")
-        segments = tuple(rest.split("/"))
-        variables = [_VARIABLE.match(segment) for segment in segments]
-        if not separator or any(
-            "{" in segment and not found for segment, found in zip(segments, variables, strict=True)
-        ):
-            raise ValueError(
-                f"a variable in the URI template {text} must fill the whole part between two"
-                " slashes"
-            )
-        if any(found and found[1] for found in variables[:-1]):
-            raise ValueError(
-                f"only the last part of the URI template {text} may be a path variable"
-            )
-        last = variables[-1]
-        if last is not None and last[1]:
-            return cls(scheme, segments[:-1], last[2])
-        return cls(scheme, segments, None)
+        parts, path = [re.escape(scheme)], None
+        for segment in rest.split("/"):
+            variable = _VARIABLE.match(segment)
+            if not separator or ("{" in segment and variable is None):
+                raise ValueError(
+                    f"a variable in the URI template {text} must fill the whole part between two"
+                    " slashes"
+                )
+            if path is not None:
+                raise ValueError(
+                    f"only the last part of the URI template {text} may be a path variable"
+                )
+            if variable is None:
+                parts.append(re.escape(segment))
+            elif variable[1]:
+                path = variable[2]
+                parts.append(f"(?P<{path}>.*)")
+            else:
+                parts.append(f"(?P<{variable[2]}>[^\0]+)")
+        return cls(re.compile("\0".join(parts), re.DOTALL), path)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of the variables, in order."""
-        named = tuple(found[2] for segment in self.segments if (found := _VARIABLE.match(segment)))
-        return named if self.rest is None else (*named, self.rest)
+        return tuple(self.pattern.groupindex)
 
     def match(self, address: ResourceAddress) -> dict[str, str] | None:
         """Return the value of each variable; None when the URI is not of this form.
 
         No variable but the path is empty.
         """
-        count, segment_count = len(self.segments), len(address.segments)
-        if (
-            address.scheme != self.scheme
-            or segment_count < count
-            or (self.rest is None) != (segment_count == count)
-        ):
+        found = self.pattern.fullmatch("\0".join((address.scheme, *address.segments)))
+        if found is None:
             return None
-        values: dict[str, str] = {}
-        if self.rest is not None:
-            values[self.rest] = "/" + "/".join(address.segments[count:])
-        for pattern, segment in zip(self.segments, address.segments[:count], strict=True):
-            variable = _VARIABLE.match(pattern)
-            if variable is None and segment != pattern:
-                return None
-            if variable is not None:
-                if not segment:
-                    return None
-                values[variable[2]] = segment
+        values = found.groupdict()
+        if self.path is not None:
+            values[self.path] = "/" + values[self.path].replace("\0", "/")
         return values
 
 
@@ -493,7 +484,8 @@ def _contents(
         if isinstance(resource.text, str)
         else resource.text(outcome.body)
     )
-    name = "" if tool_resource.template.rest is None else arguments[tool_resource.template.rest]
+    path = tool_resource.template.path
+    name = "" if path is None else arguments[path]
     if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
         return BlobResourceContents(
             uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -77,18 +76,14 @@ class StdioEndpoint:
             try:
                 message = self._read(line)
             except InvalidMessageError as refused:
-                answer = _error(
-                    refused.error.message, refused.request_id, refused.code, refused.error.body()
-                )
-                await outbound.send(SessionMessage(answer))
+                await outbound.send(_failure(refused.error, refused.request_id, refused.code))
                 continue
             try:
                 sender = await self._sender()
             except MemsvcError as error:
                 if isinstance(message, JSONRPCRequest):
                     code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
-                    failure = _error(error.message, message.id, code, error.body())
-                    await outbound.send(SessionMessage(failure))
+                    await outbound.send(_failure(error, message.id, code))
                 continue
             yield SessionMessage(message, ServerMessageMetadata(request_context=sender))
 
@@ -118,14 +113,9 @@ class StdioEndpoint:
             ) from None
 
 
-def _error(
-    message: str,
-    request_id: str | int | None,
-    code: int,
-    data: dict[str, Any] | None = None,
-) -> JSONRPCError:
-    error = ErrorData(code=code, message=message, data=data)
-    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+def _failure(error: MemsvcError, request_id: str | int | None, code: int) -> SessionMessage:
+    data = ErrorData(code=code, message=error.message, data=error.body())
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=data))
 
 
 @frozen

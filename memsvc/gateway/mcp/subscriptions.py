@@ -1,6 +1,5 @@
 """Subscriptions to changes: the watches of one process, their limits, and streams of events."""
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -120,7 +119,6 @@ class Subscriptions:
         self._changes = changes
         self._limits = limits
         self._open: dict[Watch, bytes] = {}
-        self._tenants: Counter[bytes] = Counter()
         self._closed = False
 
     def count(self) -> int:
@@ -138,7 +136,7 @@ class Subscriptions:
             raise unavailable("this server is stopping", retry_after_s=1.0)
         if (
             len(self._open) >= self._limits.listeners_max
-            or self._tenants[tenant] >= self._limits.tenant_listeners_max
+            or list(self._open.values()).count(tenant) >= self._limits.tenant_listeners_max
         ):
             raise MemsvcError(
                 Code.RATE_LIMITED,
@@ -149,15 +147,11 @@ class Subscriptions:
             )
         watch = Watch(self._changes, self._limits.listener_uris_max + own)
         self._open[watch] = tenant
-        self._tenants[tenant] += 1
         try:
             yield watch
         finally:
             watch.close()
             del self._open[watch]
-            self._tenants[tenant] -= 1
-            if not self._tenants[tenant]:
-                del self._tenants[tenant]
 
     def close(self) -> None:
         """Close every watch, and open no more."""

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from math import sqrt
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.ranking import Candidate
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.vectors import cosine
 from memsvc.core.word_similarity import may_both_hold, word_similarity
 from memsvc.store import edges, jobs, knowledge_blocks, search, vectors
 from memsvc.store.database import Database, Tx
@@ -234,8 +234,7 @@ def similarity(
     "Team B owns billing" are almost the same."""
     if first is None or second is None or len(first) != len(second) or may_both_hold(*texts):
         return word_similarity(*texts)
-    size = sqrt(sum(a * a for a in first) * sum(b * b for b in second))
-    return sum(a * b for a, b in zip(first, second, strict=True)) / size if size else 0.0
+    return cosine(first, second)
 
 
 def not_found(block_id: str) -> MemsvcError:
