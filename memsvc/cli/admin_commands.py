@@ -1,6 +1,5 @@
 """Commands `memsvc purge` and `memsvc tenants`, for operators."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -13,20 +12,8 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
 from memsvc.administration.usage_tools import UsageTools
 from memsvc.cli.options import known_tenant, with_database
-from memsvc.cli.settings_option import place_of, settings_option
-from memsvc.cli.tool_client import (
-    CommandOutput,
-    CommandTarget,
-    Config,
-    DataDir,
-    Json,
-    Url,
-    columns,
-    run_calls,
-    server_of,
-    show,
-    with_options,
-)
+from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
+from memsvc.cli.tool_client import CommandOutput, columns, printed, with_options
 from memsvc.cli.tool_commands import COUNTS
 from memsvc.core.errors import invalid
 from memsvc.core.json_text import JsonObject
@@ -41,8 +28,10 @@ from memsvc.store.database import Database
 ALL: Final = "*"
 
 
+@using_place
+@printed
 def purge(
-    *,
+    place: CommandPlace,
     level: Annotated[str, Argument(help="What to delete: tenant, project, user, session or path.")],
     name: Annotated[str, Argument(help="The name of the user, session or path to delete.")] = "",
     project: Annotated[
@@ -67,11 +56,7 @@ def purge(
             help="Also delete the tenant's API keys; needs LEVEL tenant and the option --tenant.",
         ),
     ] = False,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Delete a tenant, project, user, session or path for good and print a receipt.
 
     Everything derived from it is deleted too: past versions, index entries, facts and waiting jobs.
@@ -92,12 +77,10 @@ def purge(
         )
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
-        settings = place_of(url, config, data_dir).settings()
-        body = run_purge(tenant, project, args, settings, keys=keys)
+        body = run_purge(tenant, project, args, place.settings(), keys=keys)
     else:
-        target = CommandTarget(server_of(url, data_dir, config), project, config, data_dir)
-        body = asyncio.run(run_calls(target, lambda call: call("tenant_purge", **args)))
-    show(CommandOutput(body, _receipt(body)), as_json=as_json)
+        body = place.call("tenant_purge", project=project, **args)
+    return CommandOutput(body, _receipt(body))
 
 
 def _receipt(body: JsonObject) -> Iterator[str]:
@@ -152,7 +135,8 @@ def run_purge(
 
 
 @partial(with_options, make=settings_option)
-def tenants(settings: Settings, as_json: Json = False) -> None:
+@printed
+def tenants(settings: Settings) -> CommandOutput:
     """List all tenants with their keys, what they store and their calls of the last 24 hours.
 
     This command works on the data folder or the configured database, not through a server."""
@@ -174,7 +158,4 @@ def tenants(settings: Settings, as_json: Json = False) -> None:
     texts = [
         row | {"keys": ",".join(row["keys"]), "calls": sum(row["calls"].values())} for row in rows
     ]
-    show(
-        CommandOutput({"tenants": rows}, ["\t".join(names), *columns(texts, *names)]),
-        as_json=as_json,
-    )
+    return CommandOutput({"tenants": rows}, ["\t".join(names), *columns(texts, *names)])

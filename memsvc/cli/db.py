@@ -18,9 +18,8 @@ from memsvc.cli.tool_client import (
     CommandOutput,
     Config,
     DataDir,
-    Json,
     command_group,
-    show,
+    printed,
     with_options,
 )
 from memsvc.core.errors import invalid
@@ -116,8 +115,7 @@ def archive(
             help="Stop archiving the log; the parts of the log that are already archived are kept.",
         ),
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Archive the log of the embedded PostgreSQL from now on, and take a first backup.
 
     The database can then be restored to any later point in time. The setting belongs to the data
@@ -131,19 +129,9 @@ def archive(
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
         )
-        show(
-            CommandOutput(
-                {"stopped": stopped},
-                [
-                    "log archiving has been turned off"
-                    if stopped
-                    else "log archiving was already off"
-                ],
-            ),
-            as_json=as_json,
-        )
-        return
-    show(_backup_output(_backups(folder, settings).archive()), as_json=as_json)
+        line = "log archiving has been turned off" if stopped else "log archiving was already off"
+        return CommandOutput({"stopped": stopped}, [line])
+    return _backup_output(_backups(folder, settings).archive())
 
 
 def backup(
@@ -156,8 +144,7 @@ def backup(
             help="Number of backups to keep, including the new backup; older backups are deleted.",
         ),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
     --keep deletes older backups and, in the folder that `memsvc db archive` uses, also the log
@@ -168,10 +155,11 @@ def backup(
     dropped_lines = (
         [f"deleted\t{dropped.backups} backups, {dropped.segments} log segments"] if keep else []
     )
-    show(CommandOutput(output.body | counts, [*output.lines, *dropped_lines]), as_json=as_json)
+    return CommandOutput(output.body | counts, [*output.lines, *dropped_lines])
 
 
-def backups(folder: Folder, as_json: Json = False) -> None:
+@printed
+def backups(folder: Folder) -> CommandOutput:
     """List the backups in a folder, and how far the log after them reaches."""
     until = log_end(folder)
     rows = [_BackupRow(one, missing_segments(folder, one)) for one in backups_in(folder)]
@@ -186,7 +174,7 @@ def backups(folder: Folder, as_json: Json = False) -> None:
         ],
         "log_until": until,
     }
-    show(CommandOutput(body, _lines(rows, until)), as_json=as_json)
+    return CommandOutput(body, _lines(rows, until))
 
 
 def restore(
@@ -199,8 +187,7 @@ def restore(
             " the latest possible time."
         ),
     ] = "",
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Restore a backup into an empty data folder, as of a point in time.
 
     The restored database contains everything committed before that time and nothing after it. To
@@ -218,9 +205,8 @@ def restore(
         " archive` with a new folder"
     )
     body = {"backup": str(used.folder), "at": timestamp}
-    show(
-        CommandOutput(body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]),
-        as_json=as_json,
+    return CommandOutput(
+        body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]
     )
 
 
@@ -273,10 +259,10 @@ def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
 
 commands = command_group(
     {
-        "archive": with_options(archive, _embedded_settings),
-        "backup": with_options(backup, _embedded_settings),
+        "archive": with_options(printed(archive), _embedded_settings),
+        "backup": with_options(printed(backup), _embedded_settings),
         "backups": backups,
-        "restore": with_options(restore, _restored_settings),
+        "restore": with_options(printed(restore), _restored_settings),
         "distribute": distribute,
     }
 )

@@ -21,7 +21,7 @@ from memsvc.cli.tool_client import (
     columns,
     command_group,
     option,
-    show,
+    printed,
     stores,
     text,
     text_or_stdin,
@@ -105,6 +105,7 @@ async def outcome(
     )
 
 
+@printed
 def guide(
     method: Annotated[
         str | None,
@@ -112,13 +113,12 @@ def guide(
             help="The name of an operation; if omitted, an overview of all operations is shown."
         ),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Show the documentation of an operation, or an overview; needs no database."""
     if method is not None and not is_operation(method):
         raise typer.BadParameter(documentation(method), param_hint="METHOD")
     card = documentation(method)
-    show(CommandOutput({"text": card}, [card]), as_json=as_json)
+    return CommandOutput({"text": card}, [card])
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -439,11 +439,29 @@ def with_options(
     def command(**options: Any) -> None:
         run(make(**{parameter.name: options.pop(parameter.name) for parameter in made}), **options)
 
-    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *made)]
-    vars(command)["__signature__"] = inspect.Signature(parameters)
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # the help is Rich markup, where brackets are tags
     command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")
+    return _with_parameters(command, *own, *made)
+
+
+def printed(function: Callable[..., CommandOutput]) -> Callable[..., None]:
+    """Return a command that prints what the function returns, as JSON with the option --json."""
+
+    def command(*place: Any, as_json: bool = False, **options: Any) -> None:
+        show(function(*place, **options), as_json=as_json)
+
+    command.__doc__ = function.__doc__
+    as_json = inspect.signature(command).parameters["as_json"].replace(annotation=Json)
+    return _with_parameters(command, *inspect.signature(function).parameters.values(), as_json)
+
+
+def _with_parameters(
+    command: Callable[..., None], *parameters: inspect.Parameter
+) -> Callable[..., None]:
+    """Return a command after giving it these parameters, which typer passes by name."""
+    named = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
+    vars(command)["__signature__"] = inspect.Signature(named)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     return command
 
 
