@@ -34,11 +34,7 @@ COUNT_LABELS: Final = {
 async def keys(page: Page) -> Response:
     """List the keys that the caller may see."""
     found = await page.call("keys_list")
-    return page.render(
-        "keys.html",
-        keys=found["keys"],
-        permissions=page.permissions,
-    )
+    return page.render("keys.html", keys=found["keys"])
 
 
 async def usage(page: Page) -> Response:
@@ -77,11 +73,7 @@ async def key(page: Page) -> Response:
     )
     if key is None:
         raise not_found("the key does not exist")
-    return page.render(
-        "key.html",
-        key=key,
-        permissions=page.permissions,
-    )
+    return page.render("key.html", key=key)
 
 
 async def update_key(page: Page) -> Response:
@@ -219,20 +211,16 @@ async def calls(page: Page) -> Response:
         cursor=page.given_text("cursor"),
     )
     params = filters | times | {"in": where}
-    context = {
-        "calls": found["calls"],
-        "more": page.more("calls", found, **params),
-        "where": where,
-    }
-    if page.partial:
-        return page.render("parts/call_rows.html", **context)
     return page.render(
         "calls.html",
+        part="parts/call_rows.html",
+        calls=found["calls"],
+        more=page.more("calls", found, **params),
+        where=where,
         asked=filters | times,
         filtered=any((filters | times).values()),
         surfaces=CALL_SOURCES,
-        day=await day_of_calls(page, project),
-        **context,
+        day=None if page.partial else await day_of_calls(page, project),
     )
 
 
@@ -257,7 +245,6 @@ async def overview(page: Page) -> Response:
     return page.render(
         "overview.html",
         health=health,
-        notices=page.given.notices,
         day=day,
         jobs=jobs,
         sessions=sessions,
@@ -320,14 +307,12 @@ async def settings(page: Page) -> Response:
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
     return page.render(
         "settings.html",
-        caller=page.caller,
         groups=_grouped(page.calls.tools()),
         hidden=sorted(page.caller.hidden_tools),
         memories=memories,
         limits={
             title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()
         },
-        signed_in_until=page.seal.valid_until,
     )
 
 
@@ -392,16 +377,15 @@ async def _called(page: Page) -> Response:
     else:
         outcome = await page.calls.call(name, arguments)
         body, failed = outcome.body, outcome.error is not None
-    context: JsonObject = {"tool": tool, "result": body, "failed": failed}
-    if page.partial:
-        return page.render("parts/outcome.html", **context)
-    form_values = {field["name"]: form[f"argument-{field['name']}"] for field in fields}
     return page.render(
         "playground.html",
+        part="parts/outcome.html",
+        tool=tool,
         fields=fields,
         groups={},
-        given=form_values,
-        **context,
+        given={field["name"]: form[f"argument-{field['name']}"] for field in fields},
+        result=body,
+        failed=failed,
     )
 
 
