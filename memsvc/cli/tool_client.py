@@ -306,19 +306,14 @@ class ToolOption:
 def argument(
     name: str,
     help_text: str | None = None,
-    *,
+    kind: Any = str,
     default: Any = inspect.Parameter.empty,
+    *,
     to: str = "",
-    metavar: str | None = None,
-    is_text: bool = False,
+    **more: Any,
 ) -> ToolOption:
-    """Return an argument of a command, required unless it has a default.
-
-    One that `is_text` is read from standard input for `-`.
-    """
-    callback = text_or_stdin if is_text else None
-    annotation = _annotated[str, Argument(help=help_text, metavar=metavar, callback=callback)]
-    return _tool_option(name, default, annotation, to)
+    """Return an argument of a command, required unless it has a default; `more` is typer's."""
+    return _tool_option(name, kind, default, Argument(help=help_text, **more), to)
 
 
 def option(
@@ -332,14 +327,13 @@ def option(
     **more: Any,
 ) -> ToolOption:
     """Return an option of a command, with these `flags` if not the name; `more` is typer's."""
-    annotation = Option(*flags, help=help_text, **more)
-    hint = kind | None if default is None else kind
-    return _tool_option(name, default, _annotated[hint, annotation], to)
+    return _tool_option(name, kind, default, Option(*flags, help=help_text, **more), to)
 
 
-def _tool_option(name: str, default: Any, annotation: Any, to: str) -> ToolOption:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameter = inspect.Parameter(name, kind, default=default, annotation=annotation)
+def _tool_option(name: str, kind: Any, default: Any, about: Any, to: str) -> ToolOption:
+    annotation = _annotated[kind | None if default is None else kind, about]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    parameter = inspect.Parameter(name, by_name, default=default, annotation=annotation)
     return ToolOption(parameter, to or name)
 
 
