@@ -16,14 +16,11 @@ from memsvc.adapters.postgres_backups import Backups, stop_archive
 from memsvc.cli.settings_option import new_settings_option, settings_option
 from memsvc.cli.tool_client import (
     CommandOutput,
-    Config,
-    DataDir,
     command_group,
     printed,
     with_options,
 )
 from memsvc.core.errors import invalid
-from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
@@ -80,15 +77,7 @@ Folder = Annotated[
 BYTES_PER_MB: Final = 2**20
 
 
-def _embedded_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return _checked_embedded(settings_option(config, data_dir))
-
-
-def _restored_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return _checked_embedded(new_settings_option(config, data_dir))
-
-
-def _checked_embedded(settings: Settings) -> Settings:
+def _check_embedded(settings: Settings) -> None:
     if settings.database.url:
         raise invalid(
             "this command only works on the embedded PostgreSQL, but database.url points to"
@@ -96,9 +85,10 @@ def _checked_embedded(settings: Settings) -> Settings:
             recovery="back up that server with deploy/backup/postgres.sh or with the provider's"
             " tools",
         )
-    return settings
 
 
+@partial(with_options, make=settings_option)
+@printed
 def archive(
     settings: Settings,
     folder: Annotated[
@@ -121,6 +111,7 @@ def archive(
     The database can then be restored to any later point in time. The setting belongs to the data
     folder and applies to every memsvc server that uses it. Running servers pause for about a
     second."""
+    _check_embedded(settings)
     if off == (folder is not None):
         raise invalid(
             "pass either a folder for the log and the backups, or --off to stop archiving"
@@ -134,6 +125,8 @@ def archive(
     return _backup_output(_backups(folder, settings).archive())
 
 
+@partial(with_options, make=settings_option)
+@printed
 def backup(
     settings: Settings,
     folder: Folder,
@@ -149,6 +142,7 @@ def backup(
 
     --keep deletes older backups and, in the folder that `memsvc db archive` uses, also the log
     segments that no remaining backup needs."""
+    _check_embedded(settings)
     taken, dropped = _backups(folder, settings).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
@@ -162,21 +156,23 @@ def backup(
 def backups(folder: Folder) -> CommandOutput:
     """List the backups in a folder, and how far the log after them reaches."""
     until = log_end(folder)
-    rows = [_BackupRow(one, missing_segments(folder, one)) for one in backups_in(folder)]
+    rows = [(one, missing_segments(folder, one)) for one in backups_in(folder)]
     body = {
         "backups": [
             {
-                "folder": str(one.backup.folder),
-                "ended_at": one.backup.ended_at,
-                "missing_segments": one.missing,
+                "folder": str(backup.folder),
+                "ended_at": backup.ended_at,
+                "missing_segments": missing,
             }
-            for one in rows
+            for backup, missing in rows
         ],
         "log_until": until,
     }
     return CommandOutput(body, _lines(rows, until))
 
 
+@partial(with_options, make=new_settings_option)
+@printed
 def restore(
     settings: Settings,
     folder: Folder,
@@ -192,6 +188,7 @@ def restore(
 
     The restored database contains everything committed before that time and nothing after it. To
     use it, start memsvc with the new data folder."""
+    _check_embedded(settings)
     timestamp = parse_timestamp(at, "--at")
     used = _backups(folder, settings).restore(timestamp)
     if at:
@@ -208,12 +205,6 @@ def restore(
     return CommandOutput(
         body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]
     )
-
-
-@frozen
-class _BackupRow:
-    backup: Backup
-    missing: int
 
 
 def _backups(folder: Path, settings: Settings) -> Backups:
@@ -239,30 +230,30 @@ def _backup_output(taken: Backup) -> CommandOutput:
     )
 
 
-def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
-    for one in rows:
+def _lines(rows: list[tuple[Backup, int]], until: datetime | None) -> Iterator[str]:
+    for backup, missing in rows:
         if until is None:
             status = "can be restored, but only to the time at which the backup was taken"
-        elif one.missing:
+        elif missing:
             status = (
-                f"can be restored up to a gap in the archived log: {one.missing} of the log"
+                f"can be restored up to a gap in the archived log: {missing} of the log"
                 " segments after this backup are missing"
             )
         else:
             status = (
                 "can be restored to any time up to"
-                f" {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
+                f" {max(until, backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
             )
-        earliest = one.backup.ended_at + timedelta(seconds=1)
-        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
+        earliest = backup.ended_at + timedelta(seconds=1)
+        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{backup.folder}"
 
 
 commands = command_group(
     {
-        "archive": with_options(printed(archive), _embedded_settings),
-        "backup": with_options(printed(backup), _embedded_settings),
+        "archive": archive,
+        "backup": backup,
         "backups": backups,
-        "restore": with_options(printed(restore), _restored_settings),
+        "restore": restore,
         "distribute": distribute,
     }
 )
