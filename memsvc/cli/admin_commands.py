@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import ValidationError
 from typer import Argument, Option
@@ -17,15 +17,13 @@ from memsvc.cli.tool_client import CommandOutput, columns, printed, with_options
 from memsvc.cli.tool_commands import COUNTS
 from memsvc.core.errors import invalid
 from memsvc.core.json_text import JsonObject
-from memsvc.core.scope import Scope
+from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tool_methods import arguments_of, run_tool, tools_of
 from memsvc.core.validation_messages import validation_message
 from memsvc.runtime import owners, settle_s
 from memsvc.settings import Settings
 from memsvc.store import keys as registry
 from memsvc.store.database import Database
-
-ALL: Final = "*"
 
 
 @using_place
@@ -64,7 +62,7 @@ def purge(
     Without --tenant, the command uses the key in MEMSVC_API_KEY, which needs the admin permission,
     on a server or in the data folder. With --tenant, it works directly on the database. If the
     command is interrupted, run it again to finish the deletion."""
-    project = project or (ALL if level == "tenant" else "")
+    project = project or (ALL_PROJECTS if level == "tenant" else "")
     if not project:
         raise invalid(
             "every LEVEL except tenant needs --project; for LEVEL user, --project '*' means all"
@@ -147,7 +145,9 @@ def tenants(settings: Settings) -> CommandOutput:
             labels[key.tenant].append(key.label)
         owners = sorted({*labels, *await registry.list_open_tenants(database)})
         [tool] = tools_of(UsageTools(database, SystemClock(), 0, settings.limits.stored.quota))
-        found = [(await run_tool(tool, Scope(owner, ALL), {}))["total"] for owner in owners]
+        found = [
+            (await run_tool(tool, Scope(owner, ALL_PROJECTS), {}))["total"] for owner in owners
+        ]
         return [
             {"tenant": owner.hex(), "keys": labels[owner]} | total
             for owner, total in zip(owners, found, strict=True)

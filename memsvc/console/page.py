@@ -235,7 +235,6 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 SEE_OTHER: Final = 303
-PROJECT: Final = "default"
 UNAVAILABLE_TITLE: Final = "The database cannot be reached at the moment"
 
 environment = Environment(
@@ -247,6 +246,11 @@ environment = Environment(
 )
 environment.filters.update(FILTERS)
 environment.globals["root"] = CONSOLE_PATH
+
+
+def is_partial(request: Request) -> bool:
+    """Return whether a request is for a part of a page, to be put into the current one."""
+    return request.headers.get("hx-request") == "true"
 
 
 @frozen
@@ -293,7 +297,7 @@ class Page:
     @property
     def partial(self) -> bool:
         """Return whether the request is for a part of a page, to be put into the current one."""
-        return self.request.headers.get("hx-request") == "true"
+        return is_partial(self.request)
 
     @property
     def origin(self) -> str:

@@ -12,6 +12,7 @@ from memsvc.console.page import FormFields, Page, filled, parse_int, parse_numbe
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project
+from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.tools import Tool
 
 ROWS_MAX: Final = 5
@@ -39,7 +40,7 @@ async def keys(page: Page) -> Response:
 
 async def usage(page: Page) -> Response:
     """Show the usage of each project: a part of the page about keys, or a page of its own."""
-    counted = await page.call("tenant_usage", project="*")
+    counted = await page.call("tenant_usage", project=ALL_PROJECTS)
     return page.render("usage.html", part="parts/usage.html", usage=counted)
 
 
@@ -160,7 +161,7 @@ async def purge(page: Page) -> Response:
         )
     form = await page.form()
     level, name = form["level"], form["name"]
-    args = {"project": "*" if level == "tenant" else page.project, "level": level}
+    args = {"project": ALL_PROJECTS if level == "tenant" else page.project, "level": level}
     if level not in ("tenant", "project"):
         args["name"] = name
     problem = None
@@ -183,7 +184,6 @@ async def purge(page: Page) -> Response:
 
 
 HOURS: Final = 24
-ALL_PROJECTS: Final = "*"
 FILTERS: Final = ("tool", "status", "code", "surface", "key_label", "session_id")
 CALL_SOURCES: Final = (
     "mcp",
@@ -328,7 +328,9 @@ async def projects(page: Page) -> Response:
     """Show the projects that hold anything, as suggestions of a field."""
     names = sorted(page.caller.projects or ())
     if page.has("file_projects"):
-        names = (await page.call("file_projects", project="*", limit=PROJECTS_MAX))["projects"]
+        names = (await page.call("file_projects", project=ALL_PROJECTS, limit=PROJECTS_MAX))[
+            "projects"
+        ]
     return page.render("parts/projects.html", names=names)
 
 
@@ -408,7 +410,7 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[JsonObject]:
                 "choices": spec.get("enum"),
                 "about": spec.get("description", ""),
                 "required": name in required,
-                "default": project if name == "project" and default != "*" else default,
+                "default": project if name == "project" and default != ALL_PROJECTS else default,
             }
         )
     return fields

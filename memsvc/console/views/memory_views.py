@@ -223,14 +223,10 @@ async def listed(page: Page) -> Response:
     tag, category, where = page.given_texts("tag", "category", "where")
     if where == "inbox":
         found = await page.call("elfmem_inbox", max_count=BLOCKS_MAX)
-    elif where == "archived":
-        found = await page.call(
-            "elfmem_ls", category=category or None, limit=BLOCKS_MAX, archived=True
-        )
     else:
-        found = await page.call(
-            "elfmem_ls", tag=tag or None, category=category or None, limit=BLOCKS_MAX
-        )
+        archived = where == "archived"
+        filters = {"category": category} if archived else {"tag": tag, "category": category}
+        found = await page.call("elfmem_ls", **filled(filters), limit=BLOCKS_MAX, archived=archived)
     return page.render(
         "knowledge.html",
         blocks=found["result"],
@@ -354,12 +350,9 @@ async def memories(page: Page) -> Response:
     user, query = page.given_texts("user", "q")
     found = []
     if user:
-        args = {"user_id": user, "limit": MEMORIES_MAX}
-        found = (
-            await page.call("memories_search", query=query, **args)
-            if query
-            else await page.call("memories_list", **args)
-        )["results"]
+        tool = "memories_search" if query else "memories_list"
+        args = filled({"user_id": user, "query": query})
+        found = (await page.call(tool, **args, limit=MEMORIES_MAX))["results"]
     return page.render(
         "memories.html",
         part="parts/memory_items.html",
