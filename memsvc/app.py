@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Scope
 
 from memsvc.console.dependencies import ConsoleDependencies, SignedIn
-from memsvc.console.routes import console_app
+from memsvc.console.routes import Console
 from memsvc.core.background import report_loop_delay
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Caller
@@ -222,7 +222,7 @@ def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
     async def health() -> dict[str, bool]:
         return {name: await run_check(check) for name, check in checks.items()}
 
-    return console_app(
+    return Console(
         ConsoleDependencies(
             sign_in=sign_in,
             resolve_caller=authenticator.caller_of_hash,
@@ -242,4 +242,4 @@ def _console(parts: Runtime, checks: Mapping[str, Check]) -> ASGIApp | None:
             notices=off_notices(settings),
         ),
         settings.console,
-    )
+    ).app()

@@ -1,10 +1,9 @@
 """Commands `memsvc purge` and `memsvc tenants`, for operators."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import ValidationError
 from typer import Argument, Option
@@ -13,24 +12,12 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.administration.purge import Purge
 from memsvc.administration.usage_tools import UsageTools
 from memsvc.cli.options import known_tenant, with_database
-from memsvc.cli.settings_option import place_of, settings_option
-from memsvc.cli.tool_client import (
-    CommandOutput,
-    CommandTarget,
-    Config,
-    DataDir,
-    Json,
-    Url,
-    columns,
-    run_calls,
-    server_of,
-    show,
-    with_options,
-)
+from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
+from memsvc.cli.tool_client import CommandOutput, columns, printed, with_options
 from memsvc.cli.tool_commands import COUNTS
 from memsvc.core.errors import invalid
 from memsvc.core.json_text import JsonObject
-from memsvc.core.scope import Scope
+from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tool_methods import arguments_of, run_tool, tools_of
 from memsvc.core.validation_messages import validation_message
 from memsvc.runtime import owners, settle_s
@@ -38,11 +25,11 @@ from memsvc.settings import Settings
 from memsvc.store import keys as registry
 from memsvc.store.database import Database
 
-ALL: Final = "*"
 
-
+@using_place
+@printed
 def purge(
-    *,
+    place: CommandPlace,
     level: Annotated[str, Argument(help="What to delete: tenant, project, user, session or path.")],
     name: Annotated[str, Argument(help="The name of the user, session or path to delete.")] = "",
     project: Annotated[
@@ -67,11 +54,7 @@ def purge(
             help="Also delete the tenant's API keys; needs LEVEL tenant and the option --tenant.",
         ),
     ] = False,
-    url: Url = None,
-    config: Config = None,
-    data_dir: DataDir = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Delete a tenant, project, user, session or path for good and print a receipt.
 
     Everything derived from it is deleted too: past versions, index entries, facts and waiting jobs.
@@ -79,7 +62,7 @@ def purge(
     Without --tenant, the command uses the key in MEMSVC_API_KEY, which needs the admin permission,
     on a server or in the data folder. With --tenant, it works directly on the database. If the
     command is interrupted, run it again to finish the deletion."""
-    project = project or (ALL if level == "tenant" else "")
+    project = project or (ALL_PROJECTS if level == "tenant" else "")
     if not project:
         raise invalid(
             "every LEVEL except tenant needs --project; for LEVEL user, --project '*' means all"
@@ -92,12 +75,10 @@ def purge(
         )
     args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
     if tenant is not None:
-        settings = place_of(url, config, data_dir).settings()
-        body = run_purge(tenant, project, args, settings, keys=keys)
+        body = run_purge(tenant, project, args, place.settings(), keys=keys)
     else:
-        target = CommandTarget(server_of(url, data_dir, config), project, config, data_dir)
-        body = asyncio.run(run_calls(target, lambda call: call("tenant_purge", **args)))
-    show(CommandOutput(body, _receipt(body)), as_json=as_json)
+        body = place.call("tenant_purge", project=project, **args)
+    return CommandOutput(body, _receipt(body))
 
 
 def _receipt(body: JsonObject) -> Iterator[str]:
@@ -152,7 +133,8 @@ def run_purge(
 
 
 @partial(with_options, make=settings_option)
-def tenants(settings: Settings, as_json: Json = False) -> None:
+@printed
+def tenants(settings: Settings) -> CommandOutput:
     """List all tenants with their keys, what they store and their calls of the last 24 hours.
 
     This command works on the data folder or the configured database, not through a server."""
@@ -163,7 +145,9 @@ def tenants(settings: Settings, as_json: Json = False) -> None:
             labels[key.tenant].append(key.label)
         owners = sorted({*labels, *await registry.list_open_tenants(database)})
         [tool] = tools_of(UsageTools(database, SystemClock(), 0, settings.limits.stored.quota))
-        found = [(await run_tool(tool, Scope(owner, ALL), {}))["total"] for owner in owners]
+        found = [
+            (await run_tool(tool, Scope(owner, ALL_PROJECTS), {}))["total"] for owner in owners
+        ]
         return [
             {"tenant": owner.hex(), "keys": labels[owner]} | total
             for owner, total in zip(owners, found, strict=True)
@@ -174,7 +158,4 @@ def tenants(settings: Settings, as_json: Json = False) -> None:
     texts = [
         row | {"keys": ",".join(row["keys"]), "calls": sum(row["calls"].values())} for row in rows
     ]
-    show(
-        CommandOutput({"tenants": rows}, ["\t".join(names), *columns(texts, *names)]),
-        as_json=as_json,
-    )
+    return CommandOutput({"tenants": rows}, ["\t".join(names), *columns(texts, *names)])

@@ -16,15 +16,11 @@ from memsvc.adapters.postgres_backups import Backups, stop_archive
 from memsvc.cli.settings_option import new_settings_option, settings_option
 from memsvc.cli.tool_client import (
     CommandOutput,
-    Config,
-    DataDir,
-    Json,
     command_group,
-    show,
+    printed,
     with_options,
 )
 from memsvc.core.errors import invalid
-from memsvc.core.frozen import frozen
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.folder_key import KEY_FILE
 from memsvc.settings import Settings
@@ -81,15 +77,7 @@ Folder = Annotated[
 BYTES_PER_MB: Final = 2**20
 
 
-def _embedded_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return _checked_embedded(settings_option(config, data_dir))
-
-
-def _restored_settings(config: Config = None, data_dir: DataDir = None) -> Settings:
-    return _checked_embedded(new_settings_option(config, data_dir))
-
-
-def _checked_embedded(settings: Settings) -> Settings:
+def _check_embedded(settings: Settings) -> None:
     if settings.database.url:
         raise invalid(
             "this command only works on the embedded PostgreSQL, but database.url points to"
@@ -97,9 +85,10 @@ def _checked_embedded(settings: Settings) -> Settings:
             recovery="back up that server with deploy/backup/postgres.sh or with the provider's"
             " tools",
         )
-    return settings
 
 
+@partial(with_options, make=settings_option)
+@printed
 def archive(
     settings: Settings,
     folder: Annotated[
@@ -116,13 +105,13 @@ def archive(
             help="Stop archiving the log; the parts of the log that are already archived are kept.",
         ),
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Archive the log of the embedded PostgreSQL from now on, and take a first backup.
 
     The database can then be restored to any later point in time. The setting belongs to the data
     folder and applies to every memsvc server that uses it. Running servers pause for about a
     second."""
+    _check_embedded(settings)
     if off == (folder is not None):
         raise invalid(
             "pass either a folder for the log and the backups, or --off to stop archiving"
@@ -131,21 +120,13 @@ def archive(
         stopped = stop_archive(
             settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms
         )
-        show(
-            CommandOutput(
-                {"stopped": stopped},
-                [
-                    "log archiving has been turned off"
-                    if stopped
-                    else "log archiving was already off"
-                ],
-            ),
-            as_json=as_json,
-        )
-        return
-    show(_backup_output(_backups(folder, settings).archive()), as_json=as_json)
+        line = "log archiving has been turned off" if stopped else "log archiving was already off"
+        return CommandOutput({"stopped": stopped}, [line])
+    return _backup_output(_backups(folder, settings).archive())
 
 
+@partial(with_options, make=settings_option)
+@printed
 def backup(
     settings: Settings,
     folder: Folder,
@@ -156,39 +137,42 @@ def backup(
             help="Number of backups to keep, including the new backup; older backups are deleted.",
         ),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
     --keep deletes older backups and, in the folder that `memsvc db archive` uses, also the log
     segments that no remaining backup needs."""
+    _check_embedded(settings)
     taken, dropped = _backups(folder, settings).backup(keep)
     output = _backup_output(taken)
     counts = {"dropped_backups": dropped.backups, "dropped_segments": dropped.segments}
     dropped_lines = (
         [f"deleted\t{dropped.backups} backups, {dropped.segments} log segments"] if keep else []
     )
-    show(CommandOutput(output.body | counts, [*output.lines, *dropped_lines]), as_json=as_json)
+    return CommandOutput(output.body | counts, [*output.lines, *dropped_lines])
 
 
-def backups(folder: Folder, as_json: Json = False) -> None:
+@printed
+def backups(folder: Folder) -> CommandOutput:
     """List the backups in a folder, and how far the log after them reaches."""
     until = log_end(folder)
-    rows = [_BackupRow(one, missing_segments(folder, one)) for one in backups_in(folder)]
+    rows = [(one, missing_segments(folder, one)) for one in backups_in(folder)]
     body = {
         "backups": [
             {
-                "folder": str(one.backup.folder),
-                "ended_at": one.backup.ended_at,
-                "missing_segments": one.missing,
+                "folder": str(backup.folder),
+                "ended_at": backup.ended_at,
+                "missing_segments": missing,
             }
-            for one in rows
+            for backup, missing in rows
         ],
         "log_until": until,
     }
-    show(CommandOutput(body, _lines(rows, until)), as_json=as_json)
+    return CommandOutput(body, _lines(rows, until))
 
 
+@partial(with_options, make=new_settings_option)
+@printed
 def restore(
     settings: Settings,
     folder: Folder,
@@ -199,12 +183,12 @@ def restore(
             " the latest possible time."
         ),
     ] = "",
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Restore a backup into an empty data folder, as of a point in time.
 
     The restored database contains everything committed before that time and nothing after it. To
     use it, start memsvc with the new data folder."""
+    _check_embedded(settings)
     timestamp = parse_timestamp(at, "--at")
     used = _backups(folder, settings).restore(timestamp)
     if at:
@@ -218,16 +202,9 @@ def restore(
         " archive` with a new folder"
     )
     body = {"backup": str(used.folder), "at": timestamp}
-    show(
-        CommandOutput(body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]),
-        as_json=as_json,
+    return CommandOutput(
+        body, [f"{summary}, using the backup of {used.ended_at.isoformat()}", hint]
     )
-
-
-@frozen
-class _BackupRow:
-    backup: Backup
-    missing: int
 
 
 def _backups(folder: Path, settings: Settings) -> Backups:
@@ -253,30 +230,30 @@ def _backup_output(taken: Backup) -> CommandOutput:
     )
 
 
-def _lines(rows: list[_BackupRow], until: datetime | None) -> Iterator[str]:
-    for one in rows:
+def _lines(rows: list[tuple[Backup, int]], until: datetime | None) -> Iterator[str]:
+    for backup, missing in rows:
         if until is None:
             status = "can be restored, but only to the time at which the backup was taken"
-        elif one.missing:
+        elif missing:
             status = (
-                f"can be restored up to a gap in the archived log: {one.missing} of the log"
+                f"can be restored up to a gap in the archived log: {missing} of the log"
                 " segments after this backup are missing"
             )
         else:
             status = (
                 "can be restored to any time up to"
-                f" {max(until, one.backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
+                f" {max(until, backup.ended_at):%Y-%m-%dT%H:%M:%SZ}"
             )
-        earliest = one.backup.ended_at + timedelta(seconds=1)
-        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{one.backup.folder}"
+        earliest = backup.ended_at + timedelta(seconds=1)
+        yield f"{earliest:%Y-%m-%dT%H:%M:%SZ}\t{status}\t{backup.folder}"
 
 
 commands = command_group(
     {
-        "archive": with_options(archive, _embedded_settings),
-        "backup": with_options(backup, _embedded_settings),
+        "archive": archive,
+        "backup": backup,
         "backups": backups,
-        "restore": with_options(restore, _restored_settings),
+        "restore": restore,
         "distribute": distribute,
     }
 )

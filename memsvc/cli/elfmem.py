@@ -21,7 +21,7 @@ from memsvc.cli.tool_client import (
     columns,
     command_group,
     option,
-    show,
+    printed,
     stores,
     text,
     text_or_stdin,
@@ -44,67 +44,59 @@ BLOCK: Final = argument("block_id", BLOCK_HELP)
 EDGE: Final = (argument("source", BLOCK_HELP), argument("target", BLOCK_HELP))
 
 
-@stores
-async def remember(
-    call: RemoteTools,
-    content: Annotated[
-        str, Argument(help=f"The text to remember{OR_STDIN}", callback=text_or_stdin)
-    ],
-    tags: Annotated[str | None, Option(help="Tags, separated by commas.")] = None,
-    category: Annotated[
-        str | None,
-        Option(help="The category of the knowledge block; blocks can be listed by category."),
-    ] = None,
-    cue: Annotated[
-        str | None,
-        Option(help="A description of the situation in which to recall the knowledge block."),
-    ] = None,
-) -> CommandOutput:
-    """Store knowledge for future retrieval."""
-    args = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
-    body = await call("elfmem_remember", **args)
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _remembered(body: Any) -> Iterable[str]:
     program = "elfmem" if Path(sys.argv[0]).stem == "elfmem" else "memsvc knowledge"
-    full = (
-        [f"Inbox full \N{EM DASH} run '{program} dream' to consolidate."]
-        if body["should_dream"]
-        else []
-    )
-    # upstream shows a short id, which no command takes
-    whole_id = [] if program == "elfmem" else [f"id: {body['block_id']}"]
-    return CommandOutput(body, [body["summary"], *whole_id, *full])
+    yield body["summary"]
+    if program != "elfmem":  # upstream shows a short id, which no command takes
+        yield f"id: {body['block_id']}"
+    if body["should_dream"]:
+        yield f"Inbox full \N{EM DASH} run '{program} dream' to consolidate."
 
 
-async def outcome(
-    call: RemoteTools,
-    block_ids: Annotated[
-        str, Argument(help="Ids of knowledge blocks, separated by commas.", metavar="ID,ID")
-    ],
-    signal: Annotated[
-        float,
-        Argument(help="How helpful the blocks were, from 0 (misleading) to 1 (helpful)."),
-    ],
-    weight: Annotated[
-        float,
-        Option(
-            help="How much this outcome counts as evidence, compared with an outcome of weight 1;"
-            " must be above 0."
+remember = stores(
+    tool_command(
+        "elfmem_remember",
+        "Store knowledge for future retrieval.",
+        argument("content", f"The text to remember{OR_STDIN}", callback=text_or_stdin),
+        option("tags", "Tags, separated by commas.", callback=_words),
+        option(
+            "category", "The category of the knowledge block; blocks can be listed by category."
         ),
-    ] = 1.0,
-    source: Annotated[
-        str,
-        Option(
-            help="Where this outcome comes from, such as test_pass; the source is recorded for"
-            " audits."
-        ),
-    ] = "",
-) -> CommandOutput:
-    """Record how helpful knowledge blocks were (0 to 1), and update their confidence."""
-    ids = _words(block_ids) or []
-    return _summary(
-        await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source)
+        option("cue", "A description of the situation in which to recall the knowledge block."),
+        lines=_remembered,
     )
+)
+outcome = tool_command(
+    "elfmem_outcome",
+    "Record how helpful knowledge blocks were (0 to 1), and update their confidence.",
+    argument(
+        "block_ids",
+        "Ids of knowledge blocks, separated by commas.",
+        metavar="ID,ID",
+        callback=_words,
+    ),
+    argument("signal", "How helpful the blocks were, from 0 (misleading) to 1 (helpful).", float),
+    option(
+        "weight",
+        "How much this outcome counts as evidence, compared with an outcome of weight 1; must be"
+        " above 0.",
+        float,
+        1.0,
+    ),
+    option(
+        "source",
+        "Where this outcome comes from, such as test_pass; the source is recorded for audits.",
+        default="",
+    ),
+    lines=text("summary"),
+)
 
 
+@printed
 def guide(
     method: Annotated[
         str | None,
@@ -112,21 +104,12 @@ def guide(
             help="The name of an operation; if omitted, an overview of all operations is shown."
         ),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Show the documentation of an operation, or an overview; needs no database."""
     if method is not None and not is_operation(method):
         raise typer.BadParameter(documentation(method), param_hint="METHOD")
     card = documentation(method)
-    show(CommandOutput({"text": card}, [card]), as_json=as_json)
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _summary(body: dict[str, Any]) -> CommandOutput:
-    return CommandOutput(body, [body["summary"]])
+    return CommandOutput({"text": card}, [card])
 
 
 async def dream(call: RemoteTools) -> CommandOutput:
@@ -135,7 +118,7 @@ async def dream(call: RemoteTools) -> CommandOutput:
     if "message" in body:
         idle = "No pending blocks — nothing to consolidate."
         return CommandOutput(body | {"message": idle}, [idle])
-    return _summary(body)
+    return CommandOutput(body, [body["summary"]])
 
 
 def _blocks(none: str) -> Lines:
@@ -197,7 +180,7 @@ GROUP: Final = {
         "elfmem_edit",
         "Change the content of a knowledge block, or its cue (when to recall it).",
         BLOCK,
-        argument("content", f"The new content{OR_STDIN}", default=None, is_text=True),
+        argument("content", f"The new content{OR_STDIN}", default=None, callback=text_or_stdin),
         option("cue", "The new cue."),
         lines=text("summary"),
     ),

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from memsvc.store.database import Database
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.migration import legacy
-from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport, import_result
+from memsvc.styles.turns.migration.session_import import SessionImport, import_result
 from memsvc.styles.turns.migration.shadow import report
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 
@@ -233,31 +234,17 @@ def _import_here(
             console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()
         ) as progress:
             for name, one in sessions.items():
-                report = await _import(importer, scope, name, one, progress, dry_run=dry_run)
-                done[name] = asdict(import_result(report))
+                imported = await importer.run(
+                    scope,
+                    name,
+                    legacy.read(one.read()),
+                    dry_run=dry_run,
+                    on_progress=partial(progress.advance, progress.add_task(name, total=None)),
+                )
+                done[name] = asdict(import_result(imported))
         return done
 
     return with_database(settings, work)
-
-
-async def _import(
-    importer: SessionImport,
-    scope: Scope,
-    name: str,
-    folder: SessionDirectory,
-    progress: Progress,
-    *,
-    dry_run: bool,
-) -> ImportReport:
-    content = legacy.read(folder.read())
-    task = progress.add_task(name, total=None)
-    return await importer.run(
-        scope,
-        name,
-        content,
-        dry_run=dry_run,
-        on_progress=lambda turns: progress.advance(task, turns),
-    )
 
 
 def _importer(database: Database, settings: Settings) -> SessionImport:

@@ -16,7 +16,7 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.administration.tenant_keys import check_tools, listed_key
 from memsvc.cli.options import tenant_of, with_database
 from memsvc.cli.settings_option import CommandPlace, settings_option, using_place
-from memsvc.cli.tool_client import CommandOutput, Json, command_group, show, with_options
+from memsvc.cli.tool_client import CommandOutput, command_group, printed, with_options
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Permission
@@ -46,6 +46,7 @@ COLUMNS: Final = {
 
 
 @using_place
+@printed
 def create_key(
     place: CommandPlace,
     label: Annotated[str, Option(help="A name that identifies the key in the call log.")] = "key",
@@ -76,8 +77,7 @@ def create_key(
     expires_days: Annotated[
         int | None, Option(min=1, max=36500, help="Number of days after which the key expires.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Create a key and print it once, together with the tenant whose data it can access."""
     now = SystemClock().now()
     properties: dict[str, Any] = {
@@ -96,8 +96,7 @@ def create_key(
                 recovery="to create the key without the server, pass --data-dir or --config",
             )
         created = place.call("keys_create", label=label, **properties)
-        _show_new(place, created, as_json=as_json)
-        return
+        return _new_key(place, created)
     if hide_tool:
         from memsvc.runtime import tool_names  # noqa: PLC0415 - loads the whole server
 
@@ -111,11 +110,12 @@ def create_key(
 
     made, is_known = with_database(place.settings(create=True), create)
     created = {"text": made.text, "key": _row(made.key, now)}
-    _show_new(place, created, *([] if is_known else [NEW_TENANT]), as_json=as_json)
+    return _new_key(place, created, *([] if is_known else [NEW_TENANT]))
 
 
 @using_place
-def list_keys(place: CommandPlace, as_json: Json = False) -> None:
+@printed
+def list_keys(place: CommandPlace) -> CommandOutput:
     """List keys, one per line, with columns separated by tabs. Key texts are not stored."""
     if place.server:
         found = place.call("keys_list")["keys"]
@@ -124,10 +124,11 @@ def list_keys(place: CommandPlace, as_json: Json = False) -> None:
         stored = with_database(place.settings(), keys.list_keys)
         found = [_row(key, now) for key in stored]
     lines = ["\t".join(COLUMNS.values()), *("\t".join(_columns(one)) for one in found)]
-    show(CommandOutput({"keys": found}, lines), as_json=as_json)
+    return CommandOutput({"keys": found}, lines)
 
 
 @using_place
+@printed
 def revoke_key(
     place: CommandPlace,
     key_id: UUID,
@@ -138,8 +139,7 @@ def revoke_key(
             " keys. Without a server, this is not checked."
         ),
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Revoke a key. Running servers reject it at once, or after auth.cache_s at the latest."""
     if place.server:
         key = place.call("keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
@@ -150,24 +150,22 @@ def revoke_key(
         )
         key = _row(revoked, now)
     line = f"revoked {key['key_id']} ({key['label']})"
-    show(CommandOutput({"key": key}, [line]), as_json=as_json)
+    return CommandOutput({"key": key}, [line])
 
 
 @using_place
+@printed
 def rotate_key(
     place: CommandPlace,
     key_id: UUID,
     overlap_hours: Annotated[
         float, Option(min=0, max=8760, help="How long the old key remains valid, in hours.")
     ] = 24.0,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Create a key with an old key's permissions. The old key expires after --overlap-hours."""
     if place.server:
         rotated = place.call("keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
-        old_until = f"{rotated['old']['expires_at']}"
-        _show_new(place, rotated, f"the old key expires at {old_until}", as_json=as_json)
-        return
+        return _new_key(place, rotated, f"the old key expires at {rotated['old']['expires_at']}")
     now = SystemClock().now()
     until = now + timedelta(hours=overlap_hours)
     made = with_database(
@@ -176,18 +174,18 @@ def rotate_key(
     )
     created = {"text": made.text, "key": _row(made.key, now)}
     line = f"the old key expires at {until:%Y-%m-%d %H:%M} UTC at the latest"
-    _show_new(place, created, line, as_json=as_json)
+    return _new_key(place, created, line)
 
 
 @partial(with_options, make=settings_option)
+@printed
 def bind_key(
     settings: Settings,
     key_id: UUID,
     tenant: Annotated[
         str, Option(help="The tenant to give access to, as 64 hexadecimal digits.")
     ] = "",
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Give a key access to the data of an existing tenant.
 
     Without --tenant, the command asks for a key that was used while auth.mode was open, and gives
@@ -203,7 +201,7 @@ def bind_key(
         )
     key = with_database(settings, lambda database: keys.set_tenant(database, key_id, owner))
     line = f"{key.key_id} ({key.label}) can now access the data of tenant {key.tenant.hex()}"
-    show(CommandOutput({"key": _row(key, SystemClock().now())}, [line]), as_json=as_json)
+    return CommandOutput({"key": _row(key, SystemClock().now())}, [line])
 
 
 def _row(key: ApiKey, now: datetime) -> dict[str, Any]:
@@ -225,10 +223,8 @@ def _columns(key: Mapping[str, Any]) -> Iterable[str]:
             yield (",".join(value) if isinstance(value, list) else value) or "-"
 
 
-def _show_new(
-    place: CommandPlace, created: Mapping[str, Any], *more_lines: str, as_json: bool = False
-) -> None:
-    """Print a new key, whose data it opens, and where it was created."""
+def _new_key(place: CommandPlace, created: Mapping[str, Any], *more_lines: str) -> CommandOutput:
+    """Return the output about a new key: whose data it opens, and where it was created."""
     key = created["key"]
     lines = [
         f"key     {created['text']}",
@@ -236,7 +232,7 @@ def _show_new(
         f"tenant  {key['tenant']}, whose data the key can access",
         _made_in(place),
     ]
-    show(CommandOutput(created, [*lines, *more_lines]), as_json=as_json)
+    return CommandOutput(created, [*lines, *more_lines])
 
 
 def _made_in(place: CommandPlace) -> str:

@@ -10,7 +10,7 @@ from typer import Option
 from memsvc import database_setup, serve, serve_worker
 from memsvc.cli.options import settings_of
 from memsvc.cli.settings_option import new_settings_option
-from memsvc.cli.tool_client import CommandOutput, Config, DataDir, Json, show, with_options
+from memsvc.cli.tool_client import CommandOutput, Config, DataDir, printed, with_options
 from memsvc.core.errors import invalid
 from memsvc.settings import Settings
 from memsvc.store.revisions import Revisions
@@ -38,6 +38,7 @@ def _print_line(text: str) -> None:
 
 
 @partial(with_options, make=new_settings_option)
+@printed
 def migrate(
     settings: Settings,
     down_to: Annotated[
@@ -54,8 +55,7 @@ def migrate(
             help="Migrate back even if this deletes tables or columns that contain data.",
         ),
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> CommandOutput:
     """Migrate the database to the newest revision, or back to an older one.
 
     A migration back is refused if it would lose data; the error lists the tables and columns."""
@@ -69,11 +69,9 @@ def migrate(
             from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
 
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
-            output = CommandOutput(
+            return CommandOutput(
                 {"undone": done}, [f"revisions undone: {', '.join(done) or 'none'}"]
             )
-        else:
-            done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
-            none = f"nothing; {Revisions.read_package().head} is already the newest revision"
-            output = CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])
-    show(output, as_json=as_json)
+        done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
+        none = f"nothing; {Revisions.read_package().head} is already the newest revision"
+        return CommandOutput({"applied": done}, [f"applied: {', '.join(done) or none}"])

@@ -32,9 +32,8 @@ class CommandPlace:
     data_dir: Path | None = None
 
     def call(self, tool: str, *, project: str = ALL_PROJECTS, **arguments: Any) -> dict[str, Any]:
-        """Return the result of a tool call on the server."""
-        assert self.server is not None
-        target = CommandTarget(self.server, project)
+        """Return the result of a tool call on the server, or in the data folder or database."""
+        target = CommandTarget(self.server, project, self.config, self.data_dir)
         return asyncio.run(run_calls(target, lambda call: call(tool, **arguments)))
 
     def settings(self, *, create: bool = False) -> Settings:

@@ -306,19 +306,14 @@ class ToolOption:
 def argument(
     name: str,
     help_text: str | None = None,
-    *,
+    kind: Any = str,
     default: Any = inspect.Parameter.empty,
+    *,
     to: str = "",
-    metavar: str | None = None,
-    is_text: bool = False,
+    **more: Any,
 ) -> ToolOption:
-    """Return an argument of a command, required unless it has a default.
-
-    One that `is_text` is read from standard input for `-`.
-    """
-    callback = text_or_stdin if is_text else None
-    annotation = _annotated[str, Argument(help=help_text, metavar=metavar, callback=callback)]
-    return _tool_option(name, default, annotation, to)
+    """Return an argument of a command, required unless it has a default; `more` is typer's."""
+    return _tool_option(name, kind, default, Argument(help=help_text, **more), to)
 
 
 def option(
@@ -332,14 +327,13 @@ def option(
     **more: Any,
 ) -> ToolOption:
     """Return an option of a command, with these `flags` if not the name; `more` is typer's."""
-    annotation = Option(*flags, help=help_text, **more)
-    hint = kind | None if default is None else kind
-    return _tool_option(name, default, _annotated[hint, annotation], to)
+    return _tool_option(name, kind, default, Option(*flags, help=help_text, **more), to)
 
 
-def _tool_option(name: str, default: Any, annotation: Any, to: str) -> ToolOption:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameter = inspect.Parameter(name, kind, default=default, annotation=annotation)
+def _tool_option(name: str, kind: Any, default: Any, about: Any, to: str) -> ToolOption:
+    annotation = _annotated[kind | None if default is None else kind, about]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    parameter = inspect.Parameter(name, by_name, default=default, annotation=annotation)
     return ToolOption(parameter, to or name)
 
 
@@ -439,11 +433,29 @@ def with_options(
     def command(**options: Any) -> None:
         run(make(**{parameter.name: options.pop(parameter.name) for parameter in made}), **options)
 
-    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *made)]
-    vars(command)["__signature__"] = inspect.Signature(parameters)
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # the help is Rich markup, where brackets are tags
     command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")
+    return _with_parameters(command, *own, *made)
+
+
+def printed(function: Callable[..., CommandOutput]) -> Callable[..., None]:
+    """Return a command that prints what the function returns, as JSON with the option --json."""
+
+    def command(*place: Any, as_json: bool = False, **options: Any) -> None:
+        show(function(*place, **options), as_json=as_json)
+
+    command.__doc__ = function.__doc__
+    as_json = inspect.signature(command).parameters["as_json"].replace(annotation=Json)
+    return _with_parameters(command, *inspect.signature(function).parameters.values(), as_json)
+
+
+def _with_parameters(
+    command: Callable[..., None], *parameters: inspect.Parameter
+) -> Callable[..., None]:
+    """Return a command after giving it these parameters, which typer passes by name."""
+    named = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
+    vars(command)["__signature__"] = inspect.Signature(named)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     return command
 
 

@@ -109,7 +109,7 @@ memories = command_group(
             "Change the text of a memory; the old text is kept in its history.",
             USER,
             MEMORY,
-            argument("text", f"The new text{OR_STDIN}", is_text=True, to="memory"),
+            argument("text", f"The new text{OR_STDIN}", callback=text_or_stdin, to="memory"),
             lines=text("memory"),
         ),
         "rm": remove_memories,
@@ -161,7 +161,7 @@ notebook = command_group(
             "Replace a text that occurs exactly once in a document.",
             DOCUMENT,
             argument("old_text", "The text to replace."),
-            argument("new_text", f"The new text{OR_STDIN}", is_text=True),
+            argument("new_text", f"The new text{OR_STDIN}", callback=text_or_stdin),
             lines=text("text"),
         ),
         "mv": tool_command(

@@ -96,10 +96,7 @@ def decay_chart(
             for number in range(LABELS_MAX + 3)
             if step * number <= total_h
         ],
-        [
-            ChartLabel(DECAY_FRAME.y(share), f"{100 * share:.0f} %")
-            for share in (0, 0.25, 0.5, 0.75, 1)
-        ],
+        _y_labels(DECAY_FRAME, 100 / LABELS_MAX, " %"),
     )
 
 
@@ -210,19 +207,21 @@ def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: in
         bars,
         _line(points) if points else "",
         points,
-        [
-            ChartLabel(CALLS.y(number / LABELS_MAX), f"{step * number:g}")
-            for number in range(LABELS_MAX + 1)
-        ],
-        [
-            ChartLabel(CALLS.y(number / LABELS_MAX), f"{step_ms * number:g} ms")
-            for number in range(LABELS_MAX + 1)
-        ],
+        _y_labels(CALLS, step),
+        _y_labels(CALLS, step_ms, " ms"),
         [
             ChartLabel(CALLS.x((number + 0.5) / count), f"{since + number * HOUR:%H:%M}")
             for number in range(0, count, max(1, count // 8))
         ],
     )
+
+
+def _y_labels(frame: ChartFrame, step: float, unit: str = "") -> list[ChartLabel]:
+    """Return the marks of the vertical axis: multiples of a step, from 0 at its bottom."""
+    return [
+        ChartLabel(frame.y(number / LABELS_MAX), f"{step * number:g}{unit}")
+        for number in range(LABELS_MAX + 1)
+    ]
 
 
 def _line(points: Sequence[tuple[float, float]], first: str = "M") -> str:

@@ -1,9 +1,10 @@
 """Line-by-line difference of two texts."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import attrgetter
 from typing import Final, Literal
 
 from memsvc.core.frozen import frozen
@@ -19,7 +20,6 @@ the whole process busy for hours.
 CONTEXT_LINES: Final = 3
 
 Kind = Literal["same", "added", "removed", "skipped"]
-LineChange = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 
 @frozen
@@ -37,38 +37,39 @@ def difference(before: str, after: str) -> list[DiffLine]:
     of texts that repeat themselves too much, everything counts as removed and added.
     """
     old, new = before.splitlines()[:LINES_MAX], after.splitlines()[:LINES_MAX]
-    lines: list[DiffLine] = []
-    steps = _steps(old, new)
-    for at, (kind, start, stop, added_start, added_stop) in enumerate(steps):
-        if kind == "equal":
-            lines += _same(old[start:stop], first=at == 0, last=at == len(steps) - 1)
-        else:
-            lines += [DiffLine("removed", text) for text in old[start:stop]]
-            lines += [DiffLine("added", text) for text in new[added_start:added_stop]]
-    return lines
-
-
-def _steps(old: list[str], new: list[str]) -> list[LineChange]:
-    """Return the changes of lines: kind, bounds in the old text, and bounds in the new one."""
     head = _common_length(zip(old, new, strict=False))
     tail = _common_length(zip(reversed(old[head:]), reversed(new[head:]), strict=False))
-    changed, added = old[head : len(old) - tail], new[head : len(new) - tail]
-    steps: list[LineChange] = [("equal", 0, head, 0, head)] if head else []
-    if changed or added:
-        steps += [
-            (kind, start + head, stop + head, added_start + head, added_stop + head)
-            for kind, start, stop, added_start, added_stop in _changes(changed, added)
-        ]
-    if tail:
-        steps.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
-    return steps
+    lines = [
+        *_lines("same", old[:head]),
+        *_changes(old[head : len(old) - tail], new[head : len(new) - tail]),
+        *_lines("same", old[len(old) - tail :]),
+    ]
+    runs = [list(run) for _, run in groupby(lines, key=attrgetter("kind"))]
+    folded: list[DiffLine] = []
+    for at, run in enumerate(runs):
+        is_same = run[0].kind == "same"
+        folded += _fold(run, first=at == 0, last=at == len(runs) - 1) if is_same else run
+    return folded
 
 
-def _changes(old: list[str], new: list[str]) -> Sequence[LineChange]:
+def _changes(old: list[str], new: list[str]) -> Iterator[DiffLine]:
+    """Yield the lines of both texts, those that are equal once."""
     counts = Counter(new)
     if sum(counts[line] for line in old) > PAIRS_MAX:
-        return [("replace", 0, len(old), 0, len(new))]
-    return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        yield from _lines("removed", old)
+        yield from _lines("added", new)
+        return
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for kind, start, stop, added_start, added_stop in matcher.get_opcodes():
+        if kind == "equal":
+            yield from _lines("same", old[start:stop])
+        else:
+            yield from _lines("removed", old[start:stop])
+            yield from _lines("added", new[added_start:added_stop])
+
+
+def _lines(kind: Kind, texts: list[str]) -> Iterator[DiffLine]:
+    return (DiffLine(kind, text) for text in texts)
 
 
 def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
@@ -76,10 +77,10 @@ def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _same(texts: list[str], *, first: bool, last: bool) -> list[DiffLine]:
+def _fold(lines: list[DiffLine], *, first: bool, last: bool) -> list[DiffLine]:
+    """Return equal lines without those that are far from a change, whose number stands for them."""
     head, tail = 0 if first else CONTEXT_LINES, 0 if last else CONTEXT_LINES
-    if len(texts) <= head + tail + 1:
-        return [DiffLine("same", text) for text in texts]
-    hidden = DiffLine("skipped", str(len(texts) - head - tail))
-    visible = [DiffLine("same", text) for text in texts]
-    return [*visible[:head], hidden, *(visible[-tail:] if tail else [])]
+    hidden = len(lines) - head - tail
+    if hidden <= 1:
+        return lines
+    return [*lines[:head], DiffLine("skipped", str(hidden)), *lines[head + hidden :]]

@@ -157,13 +157,14 @@ def filled(fields: Mapping[str, str]) -> dict[str, str]:
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_CONTROL: Final = {
-    code: f"\\u{code:04x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0))
-}
-# What turns the direction of text, and what is invisible: shown by its number, to mislead nobody.
-_HIDDEN_CHARS: Final = {
+# Control characters, what turns the direction of text, and what is invisible: shown by its number,
+# to mislead nobody.
+_SHOWN_CHARS: Final = {
     code: f"\\u{code:04x}"
-    for code in (0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+    for code in (
+        *(*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0)),
+        *(0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF),
+    )
 }
 
 
@@ -180,13 +181,11 @@ def format_time(value: str | datetime | None, *, now: datetime) -> Markup:
 
 def _relative_time(at: datetime, now: datetime) -> str:
     elapsed_s = (now - at).total_seconds()
-    if elapsed_s < 0:
-        return f"{at:%b} {at.day}, {at:%H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
-    if elapsed_s < _MINUTE:
+    if 0 <= elapsed_s < _MINUTE:
         return "just now"
-    if elapsed_s < _HOUR:
+    if 0 <= elapsed_s < _HOUR:
         return f"{int(elapsed_s // _MINUTE)} min ago"
-    if elapsed_s < _DAY:
+    if 0 <= elapsed_s < _DAY:
         return f"{int(elapsed_s // _HOUR)} h ago"
     return f"{at:%b} {at.day}, {at:%H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
 
@@ -211,7 +210,7 @@ def share(value: float) -> str:
 
 def plain(value: object) -> str:
     """Return untrusted text with invisible characters made visible; the template escapes it."""
-    return str(value).translate(_CONTROL).translate(_HIDDEN_CHARS)
+    return str(value).translate(_SHOWN_CHARS)
 
 
 def json_of(value: object) -> str:
@@ -236,7 +235,6 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 SEE_OTHER: Final = 303
-PROJECT: Final = "default"
 UNAVAILABLE_TITLE: Final = "The database cannot be reached at the moment"
 
 environment = Environment(
@@ -248,6 +246,11 @@ environment = Environment(
 )
 environment.filters.update(FILTERS)
 environment.globals["root"] = CONSOLE_PATH
+
+
+def is_partial(request: Request) -> bool:
+    """Return whether a request is for a part of a page, to be put into the current one."""
+    return request.headers.get("hx-request") == "true"
 
 
 @frozen
@@ -294,7 +297,7 @@ class Page:
     @property
     def partial(self) -> bool:
         """Return whether the request is for a part of a page, to be put into the current one."""
-        return self.request.headers.get("hx-request") == "true"
+        return is_partial(self.request)
 
     @property
     def origin(self) -> str:
@@ -400,6 +403,30 @@ class Page:
             "done": self.given_text("done"),
             "saved": self.given_text("saved"),
         }
+
+
+def form_action(
+    tool: str,
+    fields: Mapping[str, str],
+    back: str,
+    kept: Mapping[str, str],
+    *,
+    saved: str = "",
+    done: str = "",
+) -> Callable[[Page], Awaitable[Response]]:
+    """Return a view that calls a tool for a submitted form and then redirects to the page `back`.
+
+    `fields` are the form's fields by the tool's arguments, and `kept` those by parameters of the
+    page. `done` is the member of the tool's answer that the page shows.
+    """
+
+    async def act(page: Page) -> Response:
+        form = await page.form()
+        answer = await page.call(tool, **{name: form[field] for name, field in fields.items()})
+        query = {name: form[field] for name, field in kept.items()}
+        return page.go(back, **query, saved=saved, done=answer.get(done))
+
+    return act
 
 
 @frozen

@@ -18,12 +18,12 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.console.dependencies import ConsoleDependencies, ConsoleOptions
-from memsvc.console.page import COOKIE, PROJECT, SEE_OTHER, CookieFactory, Page, environment
+from memsvc.console.page import COOKIE, SEE_OTHER, CookieFactory, Page, environment, is_partial
 from memsvc.console.views import administration_views, document_views, file_views, memory_views
 from memsvc.core.errors import MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.paths import check_project
-from memsvc.core.scope import Caller
+from memsvc.core.scope import DEFAULT_PROJECT, Caller
 from memsvc.core.urls import CONSOLE_PATH
 
 View = Callable[[Page], Awaitable[Response]]
@@ -121,22 +121,17 @@ _HEADERS: Final = (
 )
 
 
-def console_app(given: ConsoleDependencies, options: ConsoleOptions) -> ASGIApp:
-    """Return the app at /console, which identifies its users and takes up to BODY_BYTES_MAX."""
-    return Console(given, options).app()
-
-
 class Console:
-    """The console of one process."""
+    """The console of one process, which identifies its users and takes up to BODY_BYTES_MAX."""
 
     def __init__(self, given: ConsoleDependencies, options: ConsoleOptions) -> None:
         self._given = given
         self._cookies = CookieFactory(given.secret, timedelta(hours=options.session_hours))
-        self._static = _StaticFiles.read()
+        self._static = _StaticFiles()
         environment.globals["drawn"] = self._static.url
 
     def app(self) -> ASGIApp:
-        """Return the routes, with the headers that every answer carries."""
+        """Return the app at /console: the routes, with the headers that every answer carries."""
         routes: list[BaseRoute] = [
             Route("/", _sign_in_form(), methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
@@ -233,7 +228,7 @@ class Console:
             if caller is None:
                 return _signed_out(request)
             calls = self._given.calls(caller, request.scope[REQUEST_ID])
-            page = Page(request, self._given, slot, PROJECT, caller, seal, calls)
+            page = Page(request, self._given, slot, DEFAULT_PROJECT, caller, seal, calls)
             try:
                 check_project(project)
                 page = Page(request, self._given, slot, project, caller, seal, calls)
@@ -249,7 +244,11 @@ class Console:
 
 def _first_project(caller: Caller) -> str:
     """Return the project that a user sees first after signing in."""
-    return PROJECT if caller.can_access(PROJECT) else min(caller.projects or {PROJECT})
+    return (
+        DEFAULT_PROJECT
+        if caller.can_access(DEFAULT_PROJECT)
+        else min(caller.projects or {DEFAULT_PROJECT})
+    )
 
 
 def _sign_in_form(message: str = "", *, status: int = 200) -> Response:
@@ -261,14 +260,14 @@ def _signed_out(request: Request) -> Response:
 
     A part of a page takes the whole tab there.
     """
-    if request.headers.get("hx-request") == "true":
+    if is_partial(request):
         return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE_PATH}/"})
     return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
 
 
 def _error_page(error: MemsvcError, request: Request) -> Response:
     """Render an error of identification: a page, or a part put into the current one."""
-    template = "parts/error.html" if request.headers.get("hx-request") == "true" else "away.html"
+    template = "parts/error.html" if is_partial(request) else "away.html"
     text = environment.get_template(template).render(
         error=error.body(), sent=request.method == "POST"
     )
@@ -290,21 +289,16 @@ async def _not_found(request: Request, error: Exception) -> Response:
 class _StaticFiles:
     """Static files, each under a URL that changes with its content, so that caches may keep it."""
 
-    def __init__(self, content: dict[str, bytes]) -> None:
-        self._content = content
-        self._content_hash = {name: sha256(data).hexdigest()[:12] for name, data in content.items()}
-
-    @classmethod
-    def read(cls) -> "_StaticFiles":
-        """Read every static file that the package ships."""
+    def __init__(self) -> None:
         files = resources("memsvc.console").joinpath("static").iterdir()
-        return cls(
-            {
-                one.name: one.read_bytes()
-                for one in files
-                if one.name.rpartition(".")[2] in _MEDIA_TYPES
-            }
-        )
+        self._content = {
+            one.name: one.read_bytes()
+            for one in files
+            if one.name.rpartition(".")[2] in _MEDIA_TYPES
+        }
+        self._content_hash = {
+            name: sha256(data).hexdigest()[:12] for name, data in self._content.items()
+        }
 
     def url(self, name: str) -> str:
         """Return the URL of a file."""

@@ -12,6 +12,7 @@ from memsvc.console.page import FormFields, Page, filled, parse_int, parse_numbe
 from memsvc.core.errors import Code, MemsvcError, invalid, not_found, permission_denied
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_project
+from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.tools import Tool
 
 ROWS_MAX: Final = 5
@@ -34,16 +35,12 @@ COUNT_LABELS: Final = {
 async def keys(page: Page) -> Response:
     """List the keys that the caller may see."""
     found = await page.call("keys_list")
-    return page.render(
-        "keys.html",
-        keys=found["keys"],
-        permissions=page.permissions,
-    )
+    return page.render("keys.html", keys=found["keys"])
 
 
 async def usage(page: Page) -> Response:
     """Show the usage of each project: a part of the page about keys, or a page of its own."""
-    counted = await page.call("tenant_usage", project="*")
+    counted = await page.call("tenant_usage", project=ALL_PROJECTS)
     return page.render("usage.html", part="parts/usage.html", usage=counted)
 
 
@@ -77,11 +74,7 @@ async def key(page: Page) -> Response:
     )
     if key is None:
         raise not_found("the key does not exist")
-    return page.render(
-        "key.html",
-        key=key,
-        permissions=page.permissions,
-    )
+    return page.render("key.html", key=key)
 
 
 async def update_key(page: Page) -> Response:
@@ -168,7 +161,7 @@ async def purge(page: Page) -> Response:
         )
     form = await page.form()
     level, name = form["level"], form["name"]
-    args = {"project": "*" if level == "tenant" else page.project, "level": level}
+    args = {"project": ALL_PROJECTS if level == "tenant" else page.project, "level": level}
     if level not in ("tenant", "project"):
         args["name"] = name
     problem = None
@@ -191,7 +184,6 @@ async def purge(page: Page) -> Response:
 
 
 HOURS: Final = 24
-ALL_PROJECTS: Final = "*"
 FILTERS: Final = ("tool", "status", "code", "surface", "key_label", "session_id")
 CALL_SOURCES: Final = (
     "mcp",
@@ -219,20 +211,16 @@ async def calls(page: Page) -> Response:
         cursor=page.given_text("cursor"),
     )
     params = filters | times | {"in": where}
-    context = {
-        "calls": found["calls"],
-        "more": page.more("calls", found, **params),
-        "where": where,
-    }
-    if page.partial:
-        return page.render("parts/call_rows.html", **context)
     return page.render(
         "calls.html",
+        part="parts/call_rows.html",
+        calls=found["calls"],
+        more=page.more("calls", found, **params),
+        where=where,
         asked=filters | times,
         filtered=any((filters | times).values()),
         surfaces=CALL_SOURCES,
-        day=await day_of_calls(page, project),
-        **context,
+        day=None if page.partial else await day_of_calls(page, project),
     )
 
 
@@ -257,7 +245,6 @@ async def overview(page: Page) -> Response:
     return page.render(
         "overview.html",
         health=health,
-        notices=page.given.notices,
         day=day,
         jobs=jobs,
         sessions=sessions,
@@ -320,14 +307,12 @@ async def settings(page: Page) -> Response:
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
     return page.render(
         "settings.html",
-        caller=page.caller,
         groups=_grouped(page.calls.tools()),
         hidden=sorted(page.caller.hidden_tools),
         memories=memories,
         limits={
             title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()
         },
-        signed_in_until=page.seal.valid_until,
     )
 
 
@@ -343,7 +328,9 @@ async def projects(page: Page) -> Response:
     """Show the projects that hold anything, as suggestions of a field."""
     names = sorted(page.caller.projects or ())
     if page.has("file_projects"):
-        names = (await page.call("file_projects", project="*", limit=PROJECTS_MAX))["projects"]
+        names = (await page.call("file_projects", project=ALL_PROJECTS, limit=PROJECTS_MAX))[
+            "projects"
+        ]
     return page.render("parts/projects.html", names=names)
 
 
@@ -392,16 +379,15 @@ async def _called(page: Page) -> Response:
     else:
         outcome = await page.calls.call(name, arguments)
         body, failed = outcome.body, outcome.error is not None
-    context: JsonObject = {"tool": tool, "result": body, "failed": failed}
-    if page.partial:
-        return page.render("parts/outcome.html", **context)
-    form_values = {field["name"]: form[f"argument-{field['name']}"] for field in fields}
     return page.render(
         "playground.html",
+        part="parts/outcome.html",
+        tool=tool,
         fields=fields,
         groups={},
-        given=form_values,
-        **context,
+        given={field["name"]: form[f"argument-{field['name']}"] for field in fields},
+        result=body,
+        failed=failed,
     )
 
 
@@ -424,7 +410,7 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[JsonObject]:
                 "choices": spec.get("enum"),
                 "about": spec.get("description", ""),
                 "required": name in required,
-                "default": project if name == "project" and default != "*" else default,
+                "default": project if name == "project" and default != ALL_PROJECTS else default,
             }
         )
     return fields

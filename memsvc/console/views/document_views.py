@@ -9,7 +9,7 @@ import yaml
 from starlette.responses import Response
 
 from memsvc.console.diff import difference
-from memsvc.console.page import Page
+from memsvc.console.page import Page, form_action
 from memsvc.core.errors import Code, MemsvcError
 
 DOCUMENTS_MAX: Final = 2000
@@ -84,12 +84,13 @@ async def edit(page: Page) -> Response:
     return page.go("notebook", id=name, saved=done["text"])
 
 
-async def restore(page: Page) -> Response:
-    """Restore a document to a version."""
-    form = await page.form()
-    name = form["id"]
-    await page.call("restore_document", id=name, version=form["version"])
-    return page.go("notebook", id=name, saved="Restored")
+restore = form_action(
+    "restore_document",
+    {"id": "id", "version": "version"},
+    "notebook",
+    {"id": "id"},
+    saved="Restored",
+)
 
 
 def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Response:
@@ -167,25 +168,13 @@ async def board(page: Page) -> Response:
     )
 
 
-async def restore_board(page: Page) -> Response:
-    """Restore a board to a version."""
-    form = await page.form()
-    user, conversation = form["user"], form["id"]
-    await page.call(
-        "whiteboard_restore",
-        user_id=user,
-        conversation_id=conversation,
-        version=form["version"],
-    )
-    return page.go("board", user=user, id=conversation)
+BOARD_FIELDS: Final = {"user_id": "user", "conversation_id": "id"}
+restore_board = form_action(
+    "whiteboard_restore",
+    BOARD_FIELDS | {"version": "version"},
+    "board",
+    {"user": "user", "id": "id"},
+)
 
 
-async def delete_board(page: Page) -> Response:
-    """Delete a board for good."""
-    form = await page.form()
-    await page.call(
-        "whiteboard_delete",
-        user_id=form["user"],
-        conversation_id=form["id"],
-    )
-    return page.go("boards")
+delete_board = form_action("whiteboard_delete", BOARD_FIELDS, "boards", {})

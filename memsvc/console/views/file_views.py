@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from memsvc.console.diff import difference
-from memsvc.console.page import Page
+from memsvc.console.page import Page, form_action
 from memsvc.core.errors import Code, MemsvcError, invalid_content, payload_too_large
 from memsvc.core.paths import is_kept
 
@@ -115,12 +115,13 @@ async def version(page: Page) -> Response:
     )
 
 
-async def restore(page: Page) -> Response:
-    """Restore a file to a version."""
-    form = await page.form()
-    path = form["path"]
-    await page.call("file_restore_version", path=path, history_id=form["id"])
-    return page.go("file", path=path, saved="restored")
+restore = form_action(
+    "file_restore_version",
+    {"path": "path", "history_id": "id"},
+    "file",
+    {"path": "path"},
+    saved="restored",
+)
 
 
 async def edit(page: Page) -> Response:
@@ -187,12 +188,7 @@ def _editor(page: Page, path: str, content: str, base: str, **more: Any) -> Resp
     )
 
 
-async def rename(page: Page) -> Response:
-    """Move a file or a directory."""
-    form = await page.form()
-    to = form["to"]
-    await page.call("file_rename", from_path=form["path"], to_path=to)
-    return page.go("files", path=to)
+rename = form_action("file_rename", {"from_path": "path", "to_path": "to"}, "files", {"path": "to"})
 
 
 async def delete(page: Page) -> Response:

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from memsvc.console import charts
-from memsvc.console.page import Page, filled, parse_number
+from memsvc.console.page import Page, filled, form_action, parse_number
 from memsvc.core.json_text import JsonObject
 
 
@@ -103,14 +103,20 @@ async def facts(page: Page) -> Response:
     if not (session or user):
         found = await page.call("memory_list_sessions", limit=20)
         return page.render("facts_of.html", sessions=found["sessions"])
-    args = _query_args(page)
-    found = await page.call(
-        "memory_list_facts", **args, limit=FACTS_MAX, cursor=page.given_text("cursor")
-    )
-    params = {name: args[name] for name in ("tier", "state", "reach")} | {
-        "session": session,
-        "user": user,
+    filters: JsonObject = {
+        "tier": page.given_text("tier"),
+        "state": page.given_text("state", "active"),
+        "reach": page.given_text("reach", _reach(session, user)),
     }
+    found = await page.call(
+        "memory_list_facts",
+        session_id=session,
+        user_id=user,
+        **filters,
+        limit=FACTS_MAX,
+        cursor=page.given_text("cursor"),
+    )
+    params = filters | {"session": session, "user": user}
     profile = None
     if user and not page.partial and page.has("memory_profile"):
         profile = await page.call("memory_profile", user_id=user)
@@ -143,8 +149,9 @@ async def fact_history(page: Page) -> Response:
         fact_id=fact,
         limit=VALUES_MAX,
     )
+    by_key = itemgetter("key")
     values_by_key = [
-        list(values) for _, values in groupby(sorted(found["facts"], key=_slot), key=_slot)
+        list(values) for _, values in groupby(sorted(found["facts"], key=by_key), key=by_key)
     ]
     return page.render(
         "fact.html",
@@ -193,22 +200,6 @@ def _reach(session: str, user: str) -> str:
     return "all" if session and user else "session" if session else "user"
 
 
-def _query_args(page: Page) -> JsonObject:
-    session, user = page.given_texts("session", "user")
-    scope = page.given_text("reach", _reach(session, user))
-    return {
-        "session_id": session,
-        "user_id": user,
-        "tier": page.given_text("tier"),
-        "state": page.given_text("state", "active"),
-        "reach": scope,
-    }
-
-
-def _slot(fact: JsonObject) -> str:
-    return str(fact["key"])
-
-
 BLOCKS_MAX: Final = 100
 FRAMES: Final = {
     "attention": "knowledge blocks relevant to the question",
@@ -232,14 +223,10 @@ async def listed(page: Page) -> Response:
     tag, category, where = page.given_texts("tag", "category", "where")
     if where == "inbox":
         found = await page.call("elfmem_inbox", max_count=BLOCKS_MAX)
-    elif where == "archived":
-        found = await page.call(
-            "elfmem_ls", category=category or None, limit=BLOCKS_MAX, archived=True
-        )
     else:
-        found = await page.call(
-            "elfmem_ls", tag=tag or None, category=category or None, limit=BLOCKS_MAX
-        )
+        archived = where == "archived"
+        filters = {"category": category} if archived else {"tag": tag, "category": category}
+        found = await page.call("elfmem_ls", **filled(filters), limit=BLOCKS_MAX, archived=archived)
     return page.render(
         "knowledge.html",
         blocks=found["result"],
@@ -295,11 +282,7 @@ async def edit(page: Page) -> Response:
     return page.go("block", id=block, done=done["summary"])
 
 
-async def forget(page: Page) -> Response:
-    """Forget a block for good."""
-    form = await page.form()
-    done = await page.call("elfmem_forget", block_id=form["id"])
-    return page.go("knowledge", done=done["summary"])
+forget = form_action("elfmem_forget", {"block_id": "id"}, "knowledge", {}, done="summary")
 
 
 async def outcome(page: Page) -> Response:
@@ -329,19 +312,12 @@ async def connect(page: Page) -> Response:
     return page.go("block", id=block, done=done["summary"])
 
 
-async def disconnect(page: Page) -> Response:
-    """Remove the edge between two blocks."""
-    form = await page.form()
-    block = form["id"]
-    done = await page.call("elfmem_disconnect", source=block, target=form["target"])
-    return page.go("block", id=block, done=done["summary"])
+disconnect = form_action(
+    "elfmem_disconnect", {"source": "id", "target": "target"}, "block", {"id": "id"}, done="summary"
+)
 
 
-async def curate(page: Page) -> Response:
-    """Archive the faded blocks."""
-    await page.form()
-    done = await page.call("elfmem_curate")
-    return page.go("knowledge", done=done["summary"])
+curate = form_action("elfmem_curate", {}, "knowledge", {}, done="summary")
 
 
 async def dream(page: Page) -> Response:
@@ -374,12 +350,9 @@ async def memories(page: Page) -> Response:
     user, query = page.given_texts("user", "q")
     found = []
     if user:
-        args = {"user_id": user, "limit": MEMORIES_MAX}
-        found = (
-            await page.call("memories_search", query=query, **args)
-            if query
-            else await page.call("memories_list", **args)
-        )["results"]
+        tool = "memories_search" if query else "memories_list"
+        args = filled({"user_id": user, "query": query})
+        found = (await page.call(tool, **args, limit=MEMORIES_MAX))["results"]
     return page.render(
         "memories.html",
         part="parts/memory_items.html",
@@ -402,12 +375,9 @@ async def memory_history(page: Page) -> Response:
     )
 
 
-async def delete_memory(page: Page) -> Response:
-    """Delete one memory of a user."""
-    form = await page.form()
-    user = form["user"]
-    await page.call("memories_delete", user_id=user, memory_id=form["id"])
-    return page.go("memories", user=user)
+delete_memory = form_action(
+    "memories_delete", {"user_id": "user", "memory_id": "id"}, "memories", {"user": "user"}
+)
 
 
 async def memory_settings(page: Page) -> Response:
