@@ -18,7 +18,6 @@ from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import (
-    conversation,
     fact_history,
     facts,
     forgets,
@@ -43,20 +42,23 @@ from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
     Forgetting,
-    NamedSentences,
-    SaidSentence,
-    cosines_of,
-    find_items,
-    is_offered,
-    named_sentences,
     redaction_of,
-    said_terms,
     wipe_index,
     without_words,
     words_hash,
 )
 from memsvc.styles.turns.facts.query_names import clauses_beside, named_by, whole_name
 from memsvc.styles.turns.facts.restoring import TakenBack
+from memsvc.styles.turns.facts.said_sentences import (
+    NamedSentences,
+    SaidSentence,
+    Speaker,
+    cosines_of,
+    find_items,
+    is_offered,
+    named_sentences,
+    said_terms,
+)
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.options import TurnOptions
@@ -273,7 +275,8 @@ class FactRemoval:
             session=owner.session,
             turns=(),
         )
-        said = await said_terms(tx, owner.session, owner.user, targets.question)
+        speaker = await Speaker.of(tx, owner.session, owner.user)
+        said = await said_terms(tx, speaker, targets.question)
         if name := whole_name(targets.question, said):
             return await self._of_name(tx, owner, targets, name)
         found = without_others(found, targets.question)
@@ -291,9 +294,7 @@ class FactRemoval:
         ]
         meant = _Named(names)
         if not names:
-            sentences = await named_sentences(
-                tx, owner.session, owner.user, targets.question, embedding
-            )
+            sentences = await named_sentences(tx, speaker, targets.question, embedding)
             meant = await self._with_facts(tx, owner, sentences, embedding)
         texts = [fact.statement.statement for fact in named]
         texts += [one.text for one in meant.sentences.named]
@@ -358,12 +359,12 @@ class FactRemoval:
             turns=(),
             forgotten=targets.earlier,
         )
+        speaker = await Speaker.of(tx, owner.session, owner.user)
         items, turns = {}, targets.turns
         if turns:
             number, limit = turn_index.turns(owner.session).number, self._options.items_max * 3
-            if owner.user and not targets.earlier:
-                users = await conversation.users_of(tx, owner.session, number, turns, limit=limit)
-                turns = [turn for turn in turns if users.get(turn, "") in ("", owner.user)]
+            if not targets.earlier:
+                turns = [turn for turn in turns if speaker.said(owner.session, turn)]
             items = await index.list_visible(
                 tx, owner.session, number, turns, limit=limit, also_hidden=targets.earlier
             )
@@ -394,7 +395,7 @@ class FactRemoval:
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
-        places = await find_items(tx, owner.session, owner.user, redaction, evidence)
+        places = await find_items(tx, speaker, redaction, evidence)
         return RemovedFacts(
             matching,
             {turn: kept for turn, kept in items.items() if kept},

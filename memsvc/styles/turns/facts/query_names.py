@@ -16,7 +16,7 @@ from memsvc.core.rules.topics import BIRTHDAY
 from memsvc.core.secrets import holds_secret
 from memsvc.store.database import Tx
 from memsvc.store.search import QueryEmbedding
-from memsvc.styles.turns.facts.forgetting import STANDS_OUT, cosines_of
+from memsvc.styles.turns.facts.said_sentences import STANDS_OUT, cosines_of
 
 WORDS_MAX: Final = 40
 """Maximum words of a query that are examined one by one."""
