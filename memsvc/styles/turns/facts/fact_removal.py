@@ -42,6 +42,7 @@ from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
     Forgetting,
+    is_quote,
     redaction_of,
     wipe_index,
     without_words,
@@ -58,6 +59,7 @@ from memsvc.styles.turns.facts.said_sentences import (
     is_offered,
     named_sentences,
     said_terms,
+    says_little,
 )
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
@@ -392,16 +394,24 @@ class FactRemoval:
         current = await facts.current_facts(tx, index_ids, self._clock.now())
         said = [one.text for one in named.sentences.named]
         redaction = redaction_of(matching, current, said, named.beside, named.name)
+        places = {(fact.index_id, fact.entry) for fact in matching}
+        matching += [  # quotes of which nothing is left that says something
+            fact
+            for fact in current
+            if (fact.index_id, fact.entry) not in places and is_quote(fact)
+            if (left := redaction.applied(fact.statement.statement)) != fact.statement.statement
+            and says_little(left)
+        ]
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
-        places = await find_items(tx, speaker, redaction, evidence)
+        items_with_words = await find_items(tx, speaker, redaction, evidence)
         return RemovedFacts(
             matching,
             {turn: kept for turn, kept in items.items() if kept},
             unknown,
             current,
-            Forgetting(redaction, places),
+            Forgetting(redaction, items_with_words),
             named.sentences.meant,
         )
 

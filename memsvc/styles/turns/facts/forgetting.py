@@ -131,27 +131,32 @@ def redaction_of(
 ) -> Redaction:
     """Return what is to be redacted for facts, for sentences that a query named, and for a name.
 
-    `known` are the facts that stay, `beside` other clauses that do."""
+    `known` are the facts that stay, `beside` other clauses that do. What quotes a sentence that
+    goes does not keep it."""
     records = {(fact.index_id, fact.entry) for fact in gone}
-    statements = [fact.statement.statement for fact in gone]
+    stated = [fact.statement.statement for fact in gone if fact.statement.statement]
+    stated = list(dict.fromkeys([*stated, *said]))
     values = [
         value
         for fact in gone
         for value in (fact.statement.value, fact.statement.words)
         if comparable(value) != comparable(fact.statement.statement)
     ]
-    values += [number for words in [*statements, *said] for number in identifiers(words)]
+    values += [number for words in stated for number in identifiers(words)]
     values.append(name)
-    return Redaction(
-        list(dict.fromkeys([*filter(None, statements), *said])),
-        list(dict.fromkeys(filter(None, values))),
-        [
-            fact.statement.statement
-            for fact in known
-            if (fact.index_id, fact.entry) not in records and fact.statement.statement
-        ],
-        beside,
-    )
+    telling = Redaction(stated, [])
+    kept = [
+        fact.statement.statement
+        for fact in known
+        if (fact.index_id, fact.entry) not in records and fact.statement.statement
+        if not (is_quote(fact) and telling.ranges(fact.statement.statement))
+    ]
+    return Redaction(stated, list(dict.fromkeys(filter(None, values))), kept, beside)
+
+
+def is_quote(fact: Fact) -> bool:
+    """Return whether a fact only repeats what was said, so that it tells all that its words do."""
+    return comparable(fact.statement.value) == comparable(fact.statement.statement)
 
 
 Left = dict[str, dict[str, TurnItem]]

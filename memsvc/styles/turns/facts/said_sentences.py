@@ -1,11 +1,12 @@
 """Messages of a person, and the sentences of these that a query names or may mean."""
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, Self
 
-from memsvc.core.analysis import query_terms, terms
+from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import bm25_idf
 from memsvc.core.redaction import Redaction, sentences
@@ -34,6 +35,8 @@ OFFERED_SHARE: Final = 0.5
 """Share of the cosine of unrelated texts below which a text cannot be the one that is meant."""
 MEANT_MAX: Final = 5
 """Sentences to choose from where a query names none."""
+WORDS_MIN: Final = 2
+"""Content words of a sentence without a number that says something by itself."""
 TEXT_CHARS_MAX: Final = 1_000_000
 
 
@@ -202,6 +205,11 @@ async def named_sentences(
         return NamedSentences([said[text]])
     nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
     return NamedSentences((), [said[one] for one in nearest if is_offered(embedding, alike[one])])
+
+
+def says_little(text: str) -> bool:
+    """Return whether a text has no number and at most one content word, as exclamations do."""
+    return len(content_terms(text)) < WORDS_MIN and not re.search(r"\d", text)
 
 
 def is_offered(embedding: QueryEmbedding, cosine: float) -> bool:
