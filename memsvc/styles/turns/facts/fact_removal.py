@@ -38,6 +38,7 @@ from memsvc.styles.embedding import Embedding, embed_query, queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts import restoring
+from memsvc.styles.turns.facts.asked_kinds import asked_kinds, sentences_of_kinds
 from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
@@ -264,6 +265,14 @@ class FactRemoval:
         If it found none, the sentences that it names."""
         if not targets.question.strip():
             return _Named(targets.names)
+        speaker = await Speaker.of(tx, owner.session, owner.user)
+        index_ids = [target_index.number for target_index in owner.indexes()]
+        kinds = asked_kinds(targets.question)
+        if kinds is not None:
+            current = await facts.current_facts(tx, index_ids, self._clock.now())
+            names = [one.statement.record_id for one in current if any(k.has(one) for k in kinds)]
+            names += [*targets.names, *(name for kind in kinds for name in kind.fact_ids)]
+            return _Named(names, NamedSentences(await sentences_of_kinds(tx, speaker, kinds)))
         question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
         request = RecallRequest(
             owner.session, "", owner.user, question, self._clock.now(), None, sources=sources
@@ -272,24 +281,23 @@ class FactRemoval:
         recalled = await self._recall.gather(tx, request, ranked)
         found = await fact_history.find_by_names(
             tx,
-            [target_index.number for target_index in owner.indexes()],
+            index_ids,
             names=recalled.ids("fact", len(recalled.chunks)),
             session=owner.session,
             turns=(),
         )
-        speaker = await Speaker.of(tx, owner.session, owner.user)
         said = await said_terms(tx, speaker, targets.question)
         if name := whole_name(targets.question, said):
             return await self._of_name(tx, owner, targets, name)
         found = without_others(found, targets.question)
         named = named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
-        kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
+        with_past = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
         names = [
             *targets.names,
             *(
                 fact.statement.fact_id
-                if fact.statement.fact_id in kinds
+                if fact.statement.fact_id in with_past
                 else fact.statement.record_id
                 for fact in named
             ),
@@ -451,7 +459,7 @@ class FactRemoval:
             undo.fact_words.append(words_hash(by_place[row["book"], row["entry"]]))
         turns: dict[str, set[str]] = {owner.session: {*found.items_by_turn}}
         for item in found.forgetting.items:
-            turns.setdefault(item.session, set()).add(file_layout.turn_of(item.event))
+            turns.setdefault(item.session, set()).add(item.turn)
         for session, names in turns.items():
             rows = await forgets.guard_rows(wiper.tx, session, sorted(names))
             wiper.undo[session].guards.extend(rows)

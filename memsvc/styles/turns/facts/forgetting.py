@@ -72,9 +72,7 @@ class Forgetting:
     def sentences(self) -> list[SaidSentence]:
         """Return the sentences that will be removed, each with its session and turn."""
         return [
-            SaidSentence(
-                item.session, file_layout.turn_of(item.event), item.text[start:stop].strip()
-            )
+            SaidSentence(item.session, item.turn, item.text[start:stop].strip())
             for item in self.items
             for start, stop in self.redaction.ranges(item.text)
         ]

@@ -50,6 +50,11 @@ class Place:
     text: str
     role: str = "user"
 
+    @property
+    def turn(self) -> str:
+        """Return the turn of the item."""
+        return file_layout.turn_of(self.event)
+
 
 @frozen
 class SaidSentence:
@@ -81,6 +86,12 @@ class Speaker:
             line for file in await event_files(tx, session) for line in await lines_of(tx, file)
         ]
         return cls(session, user, {line.turn for line in lines if line.user in ("", user)})
+
+    async def messages(self, tx: Tx, words: str) -> list[Place]:
+        """Return the items of the speaker's turns that hold one of these words."""
+        matches = await self.search(tx, list(dict.fromkeys(query_terms(words))))
+        found = (await _read(tx, self.places(matches))).values()
+        return [place for place in found if self.said(place.session, place.turn)]
 
     def said(self, session: str, turn: str) -> bool:
         """Return whether a turn of a session that was found is the speaker's own."""
@@ -140,8 +151,7 @@ async def find_items(
     return [
         place
         for place in (await _read(tx, found)).values()
-        if (place.session, place.event) in evidence
-        or speaker.said(place.session, file_layout.turn_of(place.event))
+        if (place.session, place.event) in evidence or speaker.said(place.session, place.turn)
         if redaction.ranges(place.text)
     ]
 
@@ -186,7 +196,7 @@ async def named_sentences(
     own = {
         key: place
         for key, place in read.items()
-        if place.role == "user" and speaker.said(place.session, file_layout.turn_of(place.event))
+        if place.role == "user" and speaker.said(place.session, place.turn)
     }
     said = _sentences_of(own[key] for key in speaker.places(matches) if key in own)
     shares = _shares(query, said, matches)
@@ -223,8 +233,7 @@ def _sentences_of(places: Iterable[Place]) -> dict[str, SaidSentence]:
     for place in places:
         for start, stop in sentences(place.text):
             if text := place.text[start:stop].strip():
-                turn = file_layout.turn_of(place.event)
-                found.setdefault(text, SaidSentence(place.session, turn, text))
+                found.setdefault(text, SaidSentence(place.session, place.turn, text))
     return found
 
 
