@@ -441,3 +441,39 @@ async def test_forgotten_sentence_goes_as_a_whole_with_facts_that_quote_it(
     await door(FORGET, **who, query=query, dry_run=False, erase=True)
     for word in gone:
         assert await cells(admin, word.lower()) == [], word
+
+
+async def test_exclamations_are_no_candidates(encoding_door: Door) -> None:
+    door = encoding_door
+    for number, text in enumerate(
+        [
+            "hi!",
+            "bin so sauer",
+            "they want me!!!",
+            "any ideas?",
+            "My lips are sealed.",
+            "they'd pay 68k, i get 59 now",
+            "das dach ist undicht!!",
+            "we fly to Lisbon over easter",
+            "i work at the volksbank, credit dept",
+        ]
+    ):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
+    for query in ("what I earn", "my salary", "mein Gehalt"):
+        found = await door(FORGET, session_id="new", user_id="ada", query=query)
+        offered = {one["text"] for one in found["candidates"]}
+        assert "they'd pay 68k, i get 59 now" in offered
+        assert not offered & {"hi!", "bin so sauer", "they want me!!!", "any ideas?"}
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [("I was fired", "that I lost my job"), ("I'm pregnant!", "my pregnancy")],
+)
+async def test_short_sentence_that_a_query_means_is_found(
+    encoding_door: Door, said: str, query: str
+) -> None:
+    await say(encoding_door, "t1", f"hi! {said}", session="old", user_id="ada")
+    await say(encoding_door, "t2", "bin so sauer", session="old", user_id="ada")
+    found = await encoding_door(FORGET, session_id="new", user_id="ada", query=query)
+    assert said in {one["text"] for one in (*found["sentences"], *found["candidates"])}

@@ -209,12 +209,18 @@ async def named_sentences(
     near = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
     keys = [(one.index_id, one.entry) for one in near]
     said = _sentences_of([own[key] for key in keys if key in own][:MEANT_CANDIDATES])
-    alike = await cosines_of(tx, embedding, list(said))
+    alike, ordered = await _nearness(tx, embedding, list(said))
     text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
     if text is not None:
         return NamedSentences([said[text]])
-    nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
-    return NamedSentences((), [said[one] for one in nearest if is_offered(embedding, alike[one])])
+    offered = [
+        text
+        for text, cosine in alike.items()
+        if is_offered(embedding, cosine)
+        and (not says_little(text) or embedding.is_near(ordered[text]))
+    ]
+    nearest = heapq.nlargest(MEANT_MAX, offered, key=ordered.__getitem__)
+    return NamedSentences((), [said[text] for text in nearest])
 
 
 def says_little(text: str) -> bool:
@@ -264,11 +270,24 @@ async def cosines_of(
     tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
 ) -> dict[str, float]:
     """Return the cosine of each text to a query, without those whose vector cannot be made now."""
+    return (await _nearness(tx, embedding, texts))[0]
+
+
+async def _nearness(
+    tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the cosines of texts to a query, and those by which they are ordered.
+
+    Exclamations are near any short query, but less so to what it has of its own."""
     if embedding is None or tx.encoder is None or not texts:
-        return {}
+        return {}, {}
     made = await tx.encoder.encode([MeantText(text) for text in texts])
     known = {text: vector.whole for text, vector in zip(texts, made, strict=True) if vector}
     if not known:
-        return {}
+        return {}, {}
     vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
-    return dict(zip(known, cosines(embedding.vector, vectors), strict=True))
+    alike, ordered = (
+        dict(zip(known, cosines(vector, vectors), strict=True))
+        for vector in (embedding.vector, embedding.ordering)
+    )
+    return alike, ordered
