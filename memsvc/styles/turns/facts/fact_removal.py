@@ -98,6 +98,11 @@ class FactOwner:
             "user": user_indexes,
         }[self.owner_kind]
 
+    @property
+    def index_ids(self) -> list[int]:
+        """Return the numbers of these indexes."""
+        return [target_index.number for target_index in self.indexes()]
+
     async def within_reach(self, tx: Tx) -> Self:
         """Return the owner, without its session if only other users spoke there."""
         row = await sessions.find(tx, self.session) if self.user else None
@@ -187,8 +192,9 @@ class FactRemoval:
 
         A superseded one names the record id of what replaced it."""
         async with self._database.begin_read(scope) as tx:
-            index_ids = [target_index.number for target_index in owner.indexes()]
-            found = await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
+            found = await fact_history.list_facts(
+                tx, owner.index_ids, query, after=after, limit=limit
+            )
             return await fact_history.with_replacements(tx, found)
 
     async def would_forget(
@@ -266,10 +272,9 @@ class FactRemoval:
         if not targets.question.strip():
             return _Named(targets.names)
         speaker = await Speaker.of(tx, owner.session, owner.user)
-        index_ids = [target_index.number for target_index in owner.indexes()]
+        current = await facts.current_facts(tx, owner.index_ids, self._clock.now())
         kinds = asked_kinds(targets.question)
         if kinds is not None:
-            current = await facts.current_facts(tx, index_ids, self._clock.now())
             names = [one.statement.record_id for one in current if any(k.has(one) for k in kinds)]
             names += [*targets.names, *(name for kind in kinds for name in kind.fact_ids)]
             return _Named(names, NamedSentences(await sentences_of_kinds(tx, speaker, kinds)))
@@ -281,14 +286,14 @@ class FactRemoval:
         recalled = await self._recall.gather(tx, request, ranked)
         found = await fact_history.find_by_names(
             tx,
-            index_ids,
+            owner.index_ids,
             names=recalled.ids("fact", len(recalled.chunks)),
             session=owner.session,
             turns=(),
         )
         said = await said_terms(tx, speaker, targets.question)
         if name := whole_name(targets.question, said):
-            return await self._of_name(tx, owner, targets, name)
+            return _Named([*targets.names, *_held_by_name(current, name)], name=name)
         found = without_others(found, targets.question)
         named = named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
@@ -305,52 +310,11 @@ class FactRemoval:
         meant = _Named(names)
         if not names:
             sentences = await named_sentences(tx, speaker, targets.question, embedding)
-            meant = await self._with_facts(tx, owner, sentences, embedding)
+            meant = await _with_facts(tx, current, sentences, embedding)
         texts = [fact.statement.statement for fact in named]
         texts += [one.text for one in meant.sentences.named]
         beside = await clauses_beside(tx, targets.question, embedding, texts)
         return replace(meant, beside=beside)
-
-    async def _of_name(
-        self, tx: Tx, owner: FactOwner, targets: RemovalTargets, name: str
-    ) -> _Named:
-        """Return the facts whose value holds a name in all its sentences: others lose the name."""
-        index_ids = [target_index.number for target_index in owner.indexes()]
-        named = []
-        for fact in await facts.current_facts(tx, index_ids, self._clock.now()):
-            value = fact.statement.value
-            parts = [comparable(value[start:end]) for start, end in sentences(value)]
-            if all(holds(part, name) for part in parts):
-                named.append(fact.statement.record_id)
-        return _Named([*targets.names, *named], name=name)
-
-    async def _with_facts(
-        self,
-        tx: Tx,
-        owner: FactOwner,
-        sentences: NamedSentences,
-        embedding: QueryEmbedding | None,
-    ) -> _Named:
-        """Return the named sentences, with the fact that states them if the query means it.
-
-        If they state facts and it means none of these, the sentences are only offered: they cannot
-        go without the facts."""
-        sentence = comparable(" ".join(said.text for said in sentences.named))
-        if not sentence or embedding is None:
-            return _Named((), sentences)
-        index_ids = [target_index.number for target_index in owner.indexes()]
-        current = await facts.current_facts(tx, index_ids, self._clock.now())
-        stated = {
-            f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
-            for fact in current
-            if (statement := comparable(fact.statement.statement))
-            and (statement in sentence or sentence in statement)
-        }
-        alike = await cosines_of(tx, embedding, list(stated))
-        near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
-        if stated and not near:
-            return _Named((), NamedSentences((), sentences.named))
-        return _Named([stated[max(near, key=alike.__getitem__)]] if near else (), sentences)
 
     async def _found(
         self,
@@ -360,10 +324,9 @@ class FactRemoval:
         named: _Named,
         speakers: Collection[str],
     ) -> RemovedFacts:
-        index_ids = [target_index.number for target_index in owner.indexes()]
         matching = await fact_history.find_by_names(
             tx,
-            index_ids,
+            owner.index_ids,
             names=named.names,
             session=owner.session,
             turns=(),
@@ -379,34 +342,30 @@ class FactRemoval:
                 tx, owner.session, number, turns, limit=limit, also_hidden=targets.earlier
             )
             learned_in = [one.number for one in _turn_indexes(owner, targets, speakers)]
-            known_places = {(fact.index_id, fact.entry) for fact in matching}
+            known_places = {fact.place for fact in matching}
             matching += [
                 fact
                 for fact in await fact_history.find_by_names(
                     tx, learned_in, names=(), session=owner.session, turns=turns
                 )
-                if (fact.index_id, fact.entry) not in known_places
+                if fact.place not in known_places
             ]
         known = {
             name
-            for fact in matching
-            for name in (
-                fact.statement.fact_id,
-                fact.statement.record,
-                fact.statement.record_id,
-            )
+            for one in (fact.statement for fact in matching)
+            for name in (one.fact_id, one.record, one.record_id)
         }
         unknown = [name for name in targets.names if name not in known]
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
-        current = await facts.current_facts(tx, index_ids, self._clock.now())
+        current = await facts.current_facts(tx, owner.index_ids, self._clock.now())
         said = [one.text for one in named.sentences.named]
         redaction = redaction_of(matching, current, said, named.beside, named.name)
-        places = {(fact.index_id, fact.entry) for fact in matching}
+        places = {fact.place for fact in matching}
         matching += [  # quotes of which nothing is left that says something
             fact
             for fact in current
-            if (fact.index_id, fact.entry) not in places and is_quote(fact)
+            if fact.place not in places and is_quote(fact)
             if (left := redaction.applied(fact.statement.statement)) != fact.statement.statement
             and says_little(left)
         ]
@@ -452,7 +411,7 @@ class FactRemoval:
     ) -> None:
         """Note the rows of facts and guards as they are before they are changed."""
         changed = [(fact, without_words(fact)) for fact in words.gone] + [*words.rewritten]
-        by_place = {(old.index_id, old.entry): new for old, new in changed}
+        by_place = {old.place: new for old, new in changed}
         for row in await forgets.fact_rows(wiper.tx, [old for old, _ in changed]):
             undo = wiper.undo[row["evidence"]["session"]]
             undo.facts.append(row)
@@ -570,6 +529,42 @@ class FactRemoval:
         """Job: delete what brings back the words of a forget, whose grace is over."""
         async with self._database.begin(scope) as tx:
             await forgets.remove(tx, subject)
+
+
+def _held_by_name(current: Sequence[Fact], name: str) -> list[str]:
+    """Return the facts whose value holds a name in all its sentences: others lose the name."""
+    return [
+        fact.statement.record_id
+        for fact in current
+        for value in [fact.statement.value]
+        if all(holds(comparable(value[start:end]), name) for start, end in sentences(value))
+    ]
+
+
+async def _with_facts(
+    tx: Tx,
+    current: Sequence[Fact],
+    sentences: NamedSentences,
+    embedding: QueryEmbedding | None,
+) -> _Named:
+    """Return the named sentences, with the fact that states them if the query means it.
+
+    If they state facts and it means none of these, the sentences are only offered: they cannot
+    go without the facts."""
+    sentence = comparable(" ".join(said.text for said in sentences.named))
+    if not sentence or embedding is None:
+        return _Named((), sentences)
+    stated = {
+        f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
+        for fact in current
+        if (statement := comparable(fact.statement.statement))
+        and (statement in sentence or sentence in statement)
+    }
+    alike = await cosines_of(tx, embedding, list(stated))
+    near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
+    if stated and not near:
+        return _Named((), NamedSentences((), sentences.named))
+    return _Named([stated[max(near, key=alike.__getitem__)]] if near else (), sentences)
 
 
 async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:

@@ -93,7 +93,7 @@ class FactWords:
     @classmethod
     def of(cls, gone: Sequence[Fact], known: Sequence[Fact], redaction: Redaction) -> Self:
         """Return what becomes of the facts that are forgotten, and of those that stay."""
-        places = {(fact.index_id, fact.entry) for fact in gone}
+        places = {fact.place for fact in gone}
         rewritten = []
         for fact in known:
             statement = redaction.applied(fact.statement.statement)
@@ -102,7 +102,7 @@ class FactWords:
             words = replace(fact.statement, statement=statement, value=value)
             new = replace(fact, statement=words)
             new = replace(new, doubt=doubt if doubt and doubt.text else None)
-            if (fact.index_id, fact.entry) not in places and new != fact:
+            if fact.place not in places and new != fact:
                 rewritten.append((fact, new))
         return cls(gone, rewritten)
 
@@ -131,7 +131,7 @@ def redaction_of(
 
     `known` are the facts that stay, `beside` other clauses that do. What quotes a sentence that
     goes does not keep it."""
-    records = {(fact.index_id, fact.entry) for fact in gone}
+    records = {fact.place for fact in gone}
     stated = [fact.statement.statement for fact in gone if fact.statement.statement]
     stated = list(dict.fromkeys([*stated, *said]))
     values = [
@@ -146,7 +146,7 @@ def redaction_of(
     kept = [
         fact.statement.statement
         for fact in known
-        if (fact.index_id, fact.entry) not in records and fact.statement.statement
+        if fact.place not in records and fact.statement.statement
         if not (is_quote(fact) and telling.ranges(fact.statement.statement))
     ]
     return Redaction(stated, list(dict.fromkeys(filter(None, values))), kept, beside)
