@@ -160,6 +160,11 @@ class Fact:
     index_id: int = 0
     doubt: Doubt | None = None
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the index and the entry of the fact."""
+        return self.index_id, self.entry
+
     def is_valid(self, now: datetime) -> bool:
         """Return whether the fact is active and has not expired."""
         return self.state is FactState.ACTIVE and (self.expires_at is None or self.expires_at > now)
@@ -206,7 +211,7 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
 
     An expired fact no longer holds, so stating it again renews it, and retracting it changes
     nothing."""
-    facts = list({(fact.index_id, fact.entry): fact for fact in known}.values())
+    facts = list({fact.place: fact for fact in known}.values())
     latest, filters, repeated = _resolve_claims(claims)
     ignored, past = _remove_ignored(facts, latest, now)
     doubts = _corrected(facts, latest, now)
@@ -228,7 +233,7 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
         if identity in latest:
             if identity not in repeats:
                 replaced.append((fact, latest[identity].record))
-        elif (claim := claim_by_fact.get((fact.index_id, fact.entry))) is not None:
+        elif (claim := claim_by_fact.get(fact.place)) is not None:
             if _is_corrected(fact, claim):
                 doubts += [(fact, _doubt_of(claim, now))] if claim.statement else []
             elif isinstance(claim, RemovalClaim):
@@ -343,9 +348,7 @@ def _match_facts(
         if not matching and not fact_filter.exact:
             matching = [fact for fact in facts if fact_filter.names(fact.statement, partial=True)]
         claim_by_fact |= {
-            (fact.index_id, fact.entry): claim
-            for fact in matching
-            if _takes_precedence(claim, fact, now)
+            fact.place: claim for fact in matching if _takes_precedence(claim, fact, now)
         }
     return claim_by_fact
 

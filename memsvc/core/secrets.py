@@ -15,7 +15,7 @@ from memsvc.core.options import Options
 PLACEHOLDER: Final = "[secret]"
 
 _WORDS: Final = (
-    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:["
+    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd?|secret(?:["
     r" _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
     r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:["
     r" _-](?:code|number))?"

@@ -1,10 +1,7 @@
 """Sessions and their messages, a page at a time, and the progress of a model through them."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, NamedTuple
-
-import orjson
 
 from memsvc.core.frozen import frozen
 from memsvc.core.tool_methods import result
@@ -16,10 +13,6 @@ _LINE = """LEFT JOIN LATERAL (
             FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream
                 AND b.start <= e.start {}
             ORDER BY b.start DESC LIMIT 1) AS block ON true"""
-_OF_TURN = """SELECT entry, stream, start, size_bytes FROM entries
-            WHERE tenant = $1 AND project = $2 AND book = $4
-                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
-                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn"""
 SEARCH_SESSIONS_MAX = 10_000
 """Latest sessions that a search by name reads."""
 
@@ -104,9 +97,13 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
     0 for a turn that was never stored, or of which nothing is left. A turn has up to `limit` items.
     """
     return await tx.fetch_int(
-        f"""
+        """
         SELECT coalesce(max(e.entry) + 1, 0)
-        FROM guards AS g CROSS JOIN LATERAL ({_OF_TURN} AND length >= 0) AS e
+        FROM guards AS g CROSS JOIN LATERAL (
+            SELECT entry FROM entries
+            WHERE tenant = $1 AND project = $2 AND book = $4
+                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
+                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn AND length >= 0) AS e
         WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
         """,
         session,
@@ -114,34 +111,6 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
         turn,
         limit,
     )
-
-
-async def users_of(
-    tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int
-) -> dict[str, str]:
-    """Return the user of each of these turns, of up to `limit` items, as its shortest line has it.
-
-    Where the lines are packed, it is a user about whom a fact was learned in the turn, if any."""
-    rows = await tx.fetch(
-        f"""
-        SELECT g.turn, coalesce(block.line, '') AS line, (
-            SELECT max(evidence ->> 'user') FROM facts WHERE tenant = $1 AND project = $2
-                AND block.line IS NULL AND NOT forgotten
-                AND evidence ->> 'session' = $3 AND evidence ->> 'turn' = g.turn) AS user_id
-        FROM guards AS g CROSS JOIN LATERAL ({_OF_TURN} ORDER BY size_bytes LIMIT 1) AS e
-        {_LINE.format("")}
-        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = ANY($5::text[])
-            AND g.done
-        """,
-        session,
-        index_id,
-        turns,
-        limit,
-    )
-    return {
-        row["turn"]: (orjson.loads(row["line"]) if row["line"] else row).get("user_id") or ""
-        for row in rows
-    }
 
 
 async def items(

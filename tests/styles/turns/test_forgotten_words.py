@@ -396,3 +396,84 @@ async def test_everything_about_the_person_who_asks_names_nothing(door: Door) ->
     for query in ("everything about me", "all of it", "My Address"):
         listed = await door(FORGET, session_id="new", user_id="ada", query=query)
         assert not {"It is near me."} & {one["text"] for one in listed["sentences"]}
+
+
+WHOLE = [
+    (
+        "mein bruder Felix schuldet mir 3000 euro, er ruft nie zurück. bin so sauer",
+        "that my brother owes me money",
+        ["Felix", "3000", "schuldet", "zurück"],
+        "sauer",
+    ),
+    (
+        "my sister Eva owes me 3000 euros, she is sorry. the roof of our shed leaks in May",
+        "my sister's debts",
+        ["Eva", "3000", "sorry"],
+        "the roof of our shed leaks in May",
+    ),
+    ("i have a dog called Rex", "my dog Rex", ["Rex", "a dog"], ""),
+    ("Tengo un perro que se llama Rex.", "mi perro Rex", ["Rex", "un perro"], ""),
+]
+
+
+@pytest.mark.parametrize(("said", "query", "gone", "stays"), WHOLE)
+async def test_forgotten_sentence_goes_as_a_whole_with_facts_that_quote_it(
+    encoding_door: Door,
+    admin: asyncpg.Connection,
+    said: str,
+    query: str,
+    gone: list[str],
+    stays: str,
+) -> None:
+    door = encoding_door
+    await say(door, "t1", said, answer="OK.", session="old", user_id="ada")
+    before = (await door(LIST, session_id="new", user_id="ada"))["facts"]
+    who = {"session_id": "new", "user_id": "ada"}
+    done = await door(FORGET, **who, query=query, dry_run=False)
+    left = str((await door(LIST, **who))["facts"])
+    files = "".join([await file_text(door, path) for path in await file_paths(door, "/memory/old")])
+    for word in gone:
+        assert word not in left
+        assert word not in files
+    assert stays in files
+    await door(FORGET, **who, undo=done["forget_id"])
+    assert (await door(LIST, **who))["facts"] == before
+    await door(FORGET, **who, query=query, dry_run=False, erase=True)
+    for word in gone:
+        assert await cells(admin, word.lower()) == [], word
+
+
+async def test_exclamations_are_no_candidates(encoding_door: Door) -> None:
+    door = encoding_door
+    for number, text in enumerate(
+        [
+            "hi!",
+            "bin so sauer",
+            "they want me!!!",
+            "any ideas?",
+            "My lips are sealed.",
+            "they'd pay 68k, i get 59 now",
+            "das dach ist undicht!!",
+            "we fly to Lisbon over easter",
+            "i work at the volksbank, credit dept",
+        ]
+    ):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
+    for query in ("what I earn", "my salary", "mein Gehalt"):
+        found = await door(FORGET, session_id="new", user_id="ada", query=query)
+        offered = {one["text"] for one in found["candidates"]}
+        assert "they'd pay 68k, i get 59 now" in offered
+        assert not offered & {"hi!", "bin so sauer", "they want me!!!", "any ideas?"}
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [("I was fired", "that I lost my job"), ("I'm pregnant!", "my pregnancy")],
+)
+async def test_short_sentence_that_a_query_means_is_found(
+    encoding_door: Door, said: str, query: str
+) -> None:
+    await say(encoding_door, "t1", f"hi! {said}", session="old", user_id="ada")
+    await say(encoding_door, "t2", "bin so sauer", session="old", user_id="ada")
+    found = await encoding_door(FORGET, session_id="new", user_id="ada", query=query)
+    assert said in {one["text"] for one in (*found["sentences"], *found["candidates"])}

@@ -322,3 +322,45 @@ async def test_user_forgets_only_own_turns_of_a_shared_session(door: Door, said:
         assert {one["turn_id"] for one in found["sentences"]} <= {"t2", "t3"}
     rest = await door(FORGET, session_id=ROOM, turn_ids=turns)
     assert [one["turn_id"] for one in rest["turns"] if one["items"]] == ["t1"]
+
+
+@pytest.mark.parametrize("said", ["The door code is 4417.", "I live in Kiel."])
+@pytest.mark.parametrize("packed", [False, True])
+async def test_user_forgets_own_sentence_of_a_shared_session_by_a_query(
+    door: Door, clock: FakeClock, said: str, packed: bool
+) -> None:
+    await say(door, "t1", said, answer=f"Noted: {said}", session=ROOM, user_id="bo")
+    await say(door, "t2", f"Bo told me. {said}", session=ROOM, user_id="ada")
+    if packed:
+        clock.advance(days=40)
+        await say(door, "t3", "Hello again.", session=ROOM, user_id="ada")
+        await door("memory_run_maintenance", session_id=ROOM)
+    eve = await door(FORGET, session_id=ROOM, user_id="eve", query=said, dry_run=False)
+    assert (eve["sentences"], eve["candidates"]) == ([], [])
+    done = await door(FORGET, session_id=ROOM, user_id="bo", query=said, dry_run=False)
+    assert {one["turn_id"] for one in done["sentences"]} == {"t1"}
+    again = await door(FORGET, session_id=ROOM, user_id="bo", query=said)
+    assert (again["sentences"], again["candidates"]) == ([], [])
+    others = await door(FORGET, session_id=ROOM, user_id="ada", query=said)
+    assert [(one["turn_id"], one["text"]) for one in others["sentences"]] == [("t2", said)]
+    await door(FORGET, session_id=ROOM, user_id="bo", undo=done["forget_id"])
+    again = await door(FORGET, session_id=ROOM, user_id="bo", query=said)
+    assert again["sentences"] == done["sentences"]
+
+
+async def test_user_cannot_forget_packed_turns_of_others(door: Door, clock: FakeClock) -> None:
+    await say(door, "t1", "Hello there.", session=ROOM, user_id="bo")
+    await say(door, "t2", "Hello to you.", session=ROOM, user_id="ada")
+    clock.advance(days=40)
+    await say(door, "t3", "Hello again.", session=ROOM, user_id="ada")
+    await door("memory_run_maintenance", session_id=ROOM)
+    found = await door(FORGET, session_id=ROOM, user_id="ada", turn_ids=["t1", "t2"])
+    assert ([one["turn_id"] for one in found["turns"]], found["not_found"]) == (["t2"], ["t1"])
+
+
+async def test_user_is_offered_own_sentences_of_a_shared_session(encoding_door: Door) -> None:
+    door = encoding_door
+    await say(door, "t1", "they put me up to 52,300", session=ROOM, user_id="bo")
+    await say(door, "t2", "I earn 48,000 a year", session=ROOM, user_id="ada")
+    found = await door(FORGET, session_id=ROOM, user_id="bo", query="my salary")
+    assert {one["turn_id"] for one in (*found["candidates"], *found["sentences"])} == {"t1"}

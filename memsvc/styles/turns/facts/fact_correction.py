@@ -173,10 +173,7 @@ class FactCorrection:
                     recovery="correct the current value of the fact, or restore the value with"
                     " this record_id",
                 )
-            closed = {
-                (fact.index_id, fact.entry): fact
-                for fact in [*known, *([old] if is_active else [])]
-            }
+            closed = {fact.place: fact for fact in [*known, *([old] if is_active else [])]}
             merged = Merge((new,), tuple((fact, new.record) for fact in closed.values()), 0)
             expires_at = policy.expires_at(new, now)
             stored = [StatementWithExpiry(new, expires_at)]

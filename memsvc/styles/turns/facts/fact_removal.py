@@ -18,7 +18,6 @@ from memsvc.core.rules.extraction import requested_fact_ids
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import (
-    conversation,
     fact_history,
     facts,
     forgets,
@@ -39,24 +38,30 @@ from memsvc.styles.embedding import Embedding, embed_query, queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts import restoring
+from memsvc.styles.turns.facts.asked_kinds import asked_kinds, sentences_of_kinds
 from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
     Forgetting,
-    NamedSentences,
-    SaidSentence,
-    cosines_of,
-    find_items,
-    is_offered,
-    named_sentences,
+    is_quote,
     redaction_of,
-    said_terms,
     wipe_index,
     without_words,
     words_hash,
 )
 from memsvc.styles.turns.facts.query_names import clauses_beside, named_by, whole_name
 from memsvc.styles.turns.facts.restoring import TakenBack
+from memsvc.styles.turns.facts.said_sentences import (
+    NamedSentences,
+    SaidSentence,
+    Speaker,
+    cosines_of,
+    find_items,
+    is_offered,
+    named_sentences,
+    said_terms,
+    says_little,
+)
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
 from memsvc.styles.turns.options import TurnOptions
@@ -92,6 +97,11 @@ class FactOwner:
             "session": [session_index],
             "user": user_indexes,
         }[self.owner_kind]
+
+    @property
+    def index_ids(self) -> list[int]:
+        """Return the numbers of these indexes."""
+        return [target_index.number for target_index in self.indexes()]
 
     async def within_reach(self, tx: Tx) -> Self:
         """Return the owner, without its session if only other users spoke there."""
@@ -182,8 +192,9 @@ class FactRemoval:
 
         A superseded one names the record id of what replaced it."""
         async with self._database.begin_read(scope) as tx:
-            index_ids = [target_index.number for target_index in owner.indexes()]
-            found = await fact_history.list_facts(tx, index_ids, query, after=after, limit=limit)
+            found = await fact_history.list_facts(
+                tx, owner.index_ids, query, after=after, limit=limit
+            )
             return await fact_history.with_replacements(tx, found)
 
     async def would_forget(
@@ -260,6 +271,13 @@ class FactRemoval:
         If it found none, the sentences that it names."""
         if not targets.question.strip():
             return _Named(targets.names)
+        speaker = await Speaker.of(tx, owner.session, owner.user)
+        current = await facts.current_facts(tx, owner.index_ids, self._clock.now())
+        kinds = asked_kinds(targets.question)
+        if kinds is not None:
+            names = [one.statement.record_id for one in current if any(k.has(one) for k in kinds)]
+            names += [*targets.names, *(name for kind in kinds for name in kind.fact_ids)]
+            return _Named(names, NamedSentences(await sentences_of_kinds(tx, speaker, kinds)))
         question, sources = QuestionTerms.of(targets.question), frozenset({"facts"})
         request = RecallRequest(
             owner.session, "", owner.user, question, self._clock.now(), None, sources=sources
@@ -268,78 +286,35 @@ class FactRemoval:
         recalled = await self._recall.gather(tx, request, ranked)
         found = await fact_history.find_by_names(
             tx,
-            [target_index.number for target_index in owner.indexes()],
+            owner.index_ids,
             names=recalled.ids("fact", len(recalled.chunks)),
             session=owner.session,
             turns=(),
         )
-        said = await said_terms(tx, owner.session, owner.user, targets.question)
+        said = await said_terms(tx, speaker, targets.question)
         if name := whole_name(targets.question, said):
-            return await self._of_name(tx, owner, targets, name)
+            return _Named([*targets.names, *_held_by_name(current, name)], name=name)
         found = without_others(found, targets.question)
         named = named_by(targets.question, found, said)
         left = {fact.statement.fact_id for fact in found if fact not in named}
-        kinds = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
+        with_past = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
         names = [
             *targets.names,
             *(
                 fact.statement.fact_id
-                if fact.statement.fact_id in kinds
+                if fact.statement.fact_id in with_past
                 else fact.statement.record_id
                 for fact in named
             ),
         ]
         meant = _Named(names)
         if not names:
-            sentences = await named_sentences(
-                tx, owner.session, owner.user, targets.question, embedding
-            )
-            meant = await self._with_facts(tx, owner, sentences, embedding)
+            sentences = await named_sentences(tx, speaker, targets.question, embedding)
+            meant = await _with_facts(tx, current, sentences, embedding)
         texts = [fact.statement.statement for fact in named]
         texts += [one.text for one in meant.sentences.named]
         beside = await clauses_beside(tx, targets.question, embedding, texts)
         return replace(meant, beside=beside)
-
-    async def _of_name(
-        self, tx: Tx, owner: FactOwner, targets: RemovalTargets, name: str
-    ) -> _Named:
-        """Return the facts whose value holds a name in all its sentences: others lose the name."""
-        index_ids = [target_index.number for target_index in owner.indexes()]
-        named = []
-        for fact in await facts.current_facts(tx, index_ids, self._clock.now()):
-            value = fact.statement.value
-            parts = [comparable(value[start:end]) for start, end in sentences(value)]
-            if all(holds(part, name) for part in parts):
-                named.append(fact.statement.record_id)
-        return _Named([*targets.names, *named], name=name)
-
-    async def _with_facts(
-        self,
-        tx: Tx,
-        owner: FactOwner,
-        sentences: NamedSentences,
-        embedding: QueryEmbedding | None,
-    ) -> _Named:
-        """Return the named sentences, with the fact that states them if the query means it.
-
-        If they state facts and it means none of these, the sentences are only offered: they cannot
-        go without the facts."""
-        sentence = comparable(" ".join(said.text for said in sentences.named))
-        if not sentence or embedding is None:
-            return _Named((), sentences)
-        index_ids = [target_index.number for target_index in owner.indexes()]
-        current = await facts.current_facts(tx, index_ids, self._clock.now())
-        stated = {
-            f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
-            for fact in current
-            if (statement := comparable(fact.statement.statement))
-            and (statement in sentence or sentence in statement)
-        }
-        alike = await cosines_of(tx, embedding, list(stated))
-        near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
-        if stated and not near:
-            return _Named((), NamedSentences((), sentences.named))
-        return _Named([stated[max(near, key=alike.__getitem__)]] if near else (), sentences)
 
     async def _found(
         self,
@@ -349,58 +324,61 @@ class FactRemoval:
         named: _Named,
         speakers: Collection[str],
     ) -> RemovedFacts:
-        index_ids = [target_index.number for target_index in owner.indexes()]
         matching = await fact_history.find_by_names(
             tx,
-            index_ids,
+            owner.index_ids,
             names=named.names,
             session=owner.session,
             turns=(),
             forgotten=targets.earlier,
         )
+        speaker = await Speaker.of(tx, owner.session, owner.user)
         items, turns = {}, targets.turns
         if turns:
             number, limit = turn_index.turns(owner.session).number, self._options.items_max * 3
-            if owner.user and not targets.earlier:
-                users = await conversation.users_of(tx, owner.session, number, turns, limit=limit)
-                turns = [turn for turn in turns if users.get(turn, "") in ("", owner.user)]
+            if not targets.earlier:
+                turns = [turn for turn in turns if speaker.said(owner.session, turn)]
             items = await index.list_visible(
                 tx, owner.session, number, turns, limit=limit, also_hidden=targets.earlier
             )
             learned_in = [one.number for one in _turn_indexes(owner, targets, speakers)]
-            known_places = {(fact.index_id, fact.entry) for fact in matching}
+            known_places = {fact.place for fact in matching}
             matching += [
                 fact
                 for fact in await fact_history.find_by_names(
                     tx, learned_in, names=(), session=owner.session, turns=turns
                 )
-                if (fact.index_id, fact.entry) not in known_places
+                if fact.place not in known_places
             ]
         known = {
             name
-            for fact in matching
-            for name in (
-                fact.statement.fact_id,
-                fact.statement.record,
-                fact.statement.record_id,
-            )
+            for one in (fact.statement for fact in matching)
+            for name in (one.fact_id, one.record, one.record_id)
         }
         unknown = [name for name in targets.names if name not in known]
         unknown += [turn for turn in targets.turns if turn not in items]
         matching = await fact_history.with_replacements(tx, matching)
-        current = await facts.current_facts(tx, index_ids, self._clock.now())
+        current = await facts.current_facts(tx, owner.index_ids, self._clock.now())
         said = [one.text for one in named.sentences.named]
         redaction = redaction_of(matching, current, said, named.beside, named.name)
+        places = {fact.place for fact in matching}
+        matching += [  # quotes of which nothing is left that says something
+            fact
+            for fact in current
+            if fact.place not in places and is_quote(fact)
+            if (left := redaction.applied(fact.statement.statement)) != fact.statement.statement
+            and says_little(left)
+        ]
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching
         ]
-        places = await find_items(tx, owner.session, owner.user, redaction, evidence)
+        items_with_words = await find_items(tx, speaker, redaction, evidence)
         return RemovedFacts(
             matching,
             {turn: kept for turn, kept in items.items() if kept},
             unknown,
             current,
-            Forgetting(redaction, places),
+            Forgetting(redaction, items_with_words),
             named.sentences.meant,
         )
 
@@ -433,14 +411,14 @@ class FactRemoval:
     ) -> None:
         """Note the rows of facts and guards as they are before they are changed."""
         changed = [(fact, without_words(fact)) for fact in words.gone] + [*words.rewritten]
-        by_place = {(old.index_id, old.entry): new for old, new in changed}
+        by_place = {old.place: new for old, new in changed}
         for row in await forgets.fact_rows(wiper.tx, [old for old, _ in changed]):
             undo = wiper.undo[row["evidence"]["session"]]
             undo.facts.append(row)
             undo.fact_words.append(words_hash(by_place[row["book"], row["entry"]]))
         turns: dict[str, set[str]] = {owner.session: {*found.items_by_turn}}
         for item in found.forgetting.items:
-            turns.setdefault(item.session, set()).add(file_layout.turn_of(item.event))
+            turns.setdefault(item.session, set()).add(item.turn)
         for session, names in turns.items():
             rows = await forgets.guard_rows(wiper.tx, session, sorted(names))
             wiper.undo[session].guards.extend(rows)
@@ -551,6 +529,42 @@ class FactRemoval:
         """Job: delete what brings back the words of a forget, whose grace is over."""
         async with self._database.begin(scope) as tx:
             await forgets.remove(tx, subject)
+
+
+def _held_by_name(current: Sequence[Fact], name: str) -> list[str]:
+    """Return the facts whose value holds a name in all its sentences: others lose the name."""
+    return [
+        fact.statement.record_id
+        for fact in current
+        for value in [fact.statement.value]
+        if all(holds(comparable(value[start:end]), name) for start, end in sentences(value))
+    ]
+
+
+async def _with_facts(
+    tx: Tx,
+    current: Sequence[Fact],
+    sentences: NamedSentences,
+    embedding: QueryEmbedding | None,
+) -> _Named:
+    """Return the named sentences, with the fact that states them if the query means it.
+
+    If they state facts and it means none of these, the sentences are only offered: they cannot
+    go without the facts."""
+    sentence = comparable(" ".join(said.text for said in sentences.named))
+    if not sentence or embedding is None:
+        return _Named((), sentences)
+    stated = {
+        f"{fact.statement.key}: {fact.statement.value}": fact.statement.record_id
+        for fact in current
+        if (statement := comparable(fact.statement.statement))
+        and (statement in sentence or sentence in statement)
+    }
+    alike = await cosines_of(tx, embedding, list(stated))
+    near = [text for text, cosine in alike.items() if is_offered(embedding, cosine)]
+    if stated and not near:
+        return _Named((), NamedSentences((), sentences.named))
+    return _Named([stated[max(near, key=alike.__getitem__)]] if near else (), sentences)
 
 
 async def _speakers(tx: Tx, owner: FactOwner, targets: RemovalTargets) -> set[str]:

@@ -46,7 +46,8 @@ from memsvc.styles.turns.facts.fact_removal import (
     RemovalTargets,
     RemovedFacts,
 )
-from memsvc.styles.turns.facts.forgetting import SaidSentence, held_elsewhere
+from memsvc.styles.turns.facts.forgetting import held_elsewhere
+from memsvc.styles.turns.facts.said_sentences import SaidSentence
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_models import SessionId, TurnId, TurnUser
 
@@ -380,6 +381,8 @@ class FactTools:
             found = await removal.would_forget(scope, owner, targets)
         else:
             found = await removal.forget(scope, owner, targets, erase=erase)
+        redaction = found.forgetting.redaction
+        elsewhere = await held_elsewhere(self.passages, scope, user_id, redaction)
         return ForgottenFacts(
             dry_run,
             [_listed(fact, now) for fact in found.facts],
@@ -388,12 +391,7 @@ class FactTools:
             found.unknown,
             found.forget,
             found.until,
-            [
-                HeldElsewhere(kind, name)
-                for kind, name in await held_elsewhere(
-                    self.passages, scope, user_id, found.forgetting.redaction
-                )
-            ],
+            [HeldElsewhere(*one) for one in elsewhere],
             _sentences(found.meant),
             note=_note(found, _place(scope, owner), erased=erase and not dry_run),
         )

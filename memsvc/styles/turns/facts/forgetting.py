@@ -5,9 +5,8 @@ blanked in the files, in every version of them, and leave the index. Facts that 
 sentence stay, without the value. What the files held before is noted for an undo."""
 
 import hashlib
-import heapq
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
@@ -15,21 +14,17 @@ from typing import Final, Self
 import orjson
 import zstandard
 
-from memsvc.core.analysis import query_terms, terms
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import PassageSearch
-from memsvc.core.ranking import bm25_idf
 from memsvc.core.redaction import (
     Redaction,
     changed_line,
     comparable,
     holds,
     identifiers,
-    sentences,
 )
 from memsvc.core.scope import Scope
-from memsvc.core.vectors import MeantText, cosines, pack, units
 from memsvc.store import (
     facts,
     file_gc,
@@ -46,9 +41,9 @@ from memsvc.store.forgets import Undo
 from memsvc.store.index import IndexedTurnItem
 from memsvc.store.insights import Insight
 from memsvc.store.placement import Rewritten
-from memsvc.store.search import IndexMatches, IndexQuery, QueryEmbedding, search
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.facts.said_sentences import Place, SaidSentence
 from memsvc.styles.turns.forgotten_digests import KeyDigest
 from memsvc.styles.turns.maintenance.compaction import sentence_of
 from memsvc.styles.turns.maintenance.raw_archive import (
@@ -60,49 +55,11 @@ from memsvc.styles.turns.maintenance.raw_archive import (
 )
 from memsvc.styles.turns.turn_items import TurnItem, entry_of, read_changes
 
-CANDIDATES: Final = 400
-"""Messages that are looked through for a value, and for what a query names."""
-SHARE_MIN: Final = 0.5
-"""Share of a query's weight that a sentence has to hold to be what it names: of the words that the
-person has ever said, which have KNOWN_MIN of the weight of all."""
-KNOWN_MIN: Final = 0.5
-SENTENCES_MAX: Final = 5
-MEANT_CANDIDATES: Final = 20
-"""Messages nearest to a query whose sentences are compared with it."""
-MEANT_MIN: Final = 0.08
-"""How far above that of unrelated texts the cosine of the sentence must be that a query means."""
-STANDS_OUT: Final = 0.13
-"""How far above that of every other sentence it must be."""
-OFFERED_SHARE: Final = 0.5
-"""Share of the cosine of unrelated texts below which a text cannot be the one that is meant."""
-MEANT_MAX: Final = 5
-"""Sentences to choose from where a query names none."""
-TEXT_CHARS_MAX: Final = 1_000_000
 _BLOCKS_A_SWEEP: Final = 1000
 _ANY: Final = datetime.min.replace(tzinfo=UTC)
 VALUES_MAX: Final = 5
 PASSAGES_MAX: Final = 20
 """Passages of each kind that are looked through for a value."""
-
-
-@frozen
-class Place:
-    """An item: its session, entry and event, and its text."""
-
-    session: str
-    entry: int
-    event: str
-    text: str
-    role: str = "user"
-
-
-@frozen
-class SaidSentence:
-    """A sentence of a message that says what is forgotten."""
-
-    session: str
-    turn: str
-    text: str
 
 
 @frozen
@@ -115,9 +72,7 @@ class Forgetting:
     def sentences(self) -> list[SaidSentence]:
         """Return the sentences that will be removed, each with its session and turn."""
         return [
-            SaidSentence(
-                item.session, file_layout.turn_of(item.event), item.text[start:stop].strip()
-            )
+            SaidSentence(item.session, item.turn, item.text[start:stop].strip())
             for item in self.items
             for start, stop in self.redaction.ranges(item.text)
         ]
@@ -138,7 +93,7 @@ class FactWords:
     @classmethod
     def of(cls, gone: Sequence[Fact], known: Sequence[Fact], redaction: Redaction) -> Self:
         """Return what becomes of the facts that are forgotten, and of those that stay."""
-        places = {(fact.index_id, fact.entry) for fact in gone}
+        places = {fact.place for fact in gone}
         rewritten = []
         for fact in known:
             statement = redaction.applied(fact.statement.statement)
@@ -147,7 +102,7 @@ class FactWords:
             words = replace(fact.statement, statement=statement, value=value)
             new = replace(fact, statement=words)
             new = replace(new, doubt=doubt if doubt and doubt.text else None)
-            if (fact.index_id, fact.entry) not in places and new != fact:
+            if fact.place not in places and new != fact:
                 rewritten.append((fact, new))
         return cls(gone, rewritten)
 
@@ -174,179 +129,32 @@ def redaction_of(
 ) -> Redaction:
     """Return what is to be redacted for facts, for sentences that a query named, and for a name.
 
-    `known` are the facts that stay, `beside` other clauses that do."""
-    records = {(fact.index_id, fact.entry) for fact in gone}
-    statements = [fact.statement.statement for fact in gone]
+    `known` are the facts that stay, `beside` other clauses that do. What quotes a sentence that
+    goes does not keep it."""
+    records = {fact.place for fact in gone}
+    stated = [fact.statement.statement for fact in gone if fact.statement.statement]
+    stated = list(dict.fromkeys([*stated, *said]))
     values = [
         value
         for fact in gone
         for value in (fact.statement.value, fact.statement.words)
         if comparable(value) != comparable(fact.statement.statement)
     ]
-    values += [number for words in [*statements, *said] for number in identifiers(words)]
+    values += [number for words in stated for number in identifiers(words)]
     values.append(name)
-    return Redaction(
-        list(dict.fromkeys([*filter(None, statements), *said])),
-        list(dict.fromkeys(filter(None, values))),
-        [
-            fact.statement.statement
-            for fact in known
-            if (fact.index_id, fact.entry) not in records and fact.statement.statement
-        ],
-        beside,
-    )
+    telling = Redaction(stated, [])
+    kept = [
+        fact.statement.statement
+        for fact in known
+        if fact.place not in records and fact.statement.statement
+        if not (is_quote(fact) and telling.ranges(fact.statement.statement))
+    ]
+    return Redaction(stated, list(dict.fromkeys(filter(None, values))), kept, beside)
 
 
-async def find_items(
-    tx: Tx, session: str, user: str, redaction: Redaction, evidence: Collection[tuple[str, str]]
-) -> list[Place]:
-    """Return the items of a user, or of a session without one, that say what is to be forgotten.
-
-    Those that facts are from, by session and event, and those that hold a value or a sentence."""
-    # others may speak in a session that is not in the index of the user: there only the evidence
-    search_ids = [(turn_index.said(user) if user else turn_index.turns(session)).number]
-    found: dict[tuple[int, int], str] = {}
-    for words in [*redaction.searched, *redaction.statements]:
-        query = list(dict.fromkeys(query_terms(words)))
-        queries = [IndexQuery(number, CANDIDATES) for number in search_ids]
-        for matches in (await search(tx, queries, query)).values() if query else ():
-            found |= _places(matches, session)
-    sources: dict[str, list[str]] = {}
-    for source, event in evidence:
-        sources.setdefault(source, []).append(event)
-    for source, events in sources.items():
-        number = turn_index.turns(source).number
-        entries = await index.entries_of(tx, number, events)
-        found |= {(number, entry): source for entry in entries.values()}
-    return [place for place in await _read(tx, found) if redaction.ranges(place.text)]
-
-
-def _places(
-    matches: IndexMatches, session: str, *, by_words: bool = True
-) -> dict[tuple[int, int], str]:
-    sessions = {number: turn_index.session_of(name) for number, name in matches.names.items()}
-    sessions[turn_index.turns(session).number] = session
-    return {
-        (one.index_id, one.entry): sessions[one.index_id]
-        for one in matches.candidates
-        if one.term_scores or not by_words
-    }
-
-
-async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> list[Place]:
-    by_index: dict[int, list[int]] = {}
-    for number, entry in places:
-        by_index.setdefault(number, []).append(entry)
-    found = []
-    for number, entries in sorted(by_index.items()):
-        texts = await index.texts(tx, number, entries, chars_max=TEXT_CHARS_MAX)
-        found += [
-            Place(places[number, entry], entry, text.ref, text.text, text.role)
-            for entry, text in sorted(texts.items())
-        ]
-    return found
-
-
-async def said_terms(tx: Tx, session: str, user: str, question: str) -> Set[str]:
-    """Return the terms of a question that a person's messages hold."""
-    search_id = (turn_index.said(user) if user else turn_index.turns(session)).number
-    query = list(dict.fromkeys(query_terms(question)))
-    found = (await search(tx, [IndexQuery(search_id, 1)], query)).get(search_id)
-    return frozenset(found.counts_by_term) if found is not None else frozenset()
-
-
-@frozen
-class NamedSentences:
-    """Sentences that a query names, or else those that it may mean, nearest first."""
-
-    named: Sequence[SaidSentence] = ()
-    meant: Sequence[SaidSentence] = ()
-
-
-async def named_sentences(
-    tx: Tx, session: str, user: str, question: str, embedding: QueryEmbedding | None
-) -> NamedSentences:
-    """Return the sentences of a person's messages that a query names best, if any does.
-
-    They hold half of what the query asks by weight, and none holds more. Where many do alike, none
-    is named. Where none does, it is the one that means what the query says, if it stands out."""
-    query = list(dict.fromkeys(query_terms(question)))
-    search_id = (turn_index.said(user) if user else turn_index.turns(session)).number
-    wanted = IndexQuery(search_id, CANDIDATES, 0, best_by_embedding=MEANT_CANDIDATES)
-    matches = (await search(tx, [wanted], query, embedding)).get(search_id)
-    if matches is None:
-        return NamedSentences()
-    said = await _sentences_of(tx, _places(matches, session))
-    shares = _shares(query, said, matches)
-    named = _named_by_words(shares)
-    if named or embedding is None:
-        nearest = heapq.nlargest(MEANT_MAX, shares, key=lambda text: shares[text])
-        return NamedSentences(
-            [said[text] for text in named], [] if named else [said[text] for text in nearest]
-        )
-    near = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
-    places = _places(replace(matches, candidates=near[:MEANT_CANDIDATES]), session, by_words=False)
-    said = await _sentences_of(tx, places)
-    alike = await cosines_of(tx, embedding, list(said))
-    text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
-    if text is not None:
-        return NamedSentences([said[text]])
-    nearest = heapq.nlargest(MEANT_MAX, alike, key=lambda one: alike[one])
-    return NamedSentences((), [said[one] for one in nearest if is_offered(embedding, alike[one])])
-
-
-def is_offered(embedding: QueryEmbedding, cosine: float) -> bool:
-    """Return whether a text with this cosine to a query may be the one that is meant."""
-    return cosine >= OFFERED_SHARE * (embedding.unrelated or 0.0)
-
-
-async def _sentences_of(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[str, SaidSentence]:
-    """Return the different sentences of a user's messages, by their text."""
-    found: dict[str, SaidSentence] = {}
-    for place in await _read(tx, places):
-        if place.role == "user":
-            for start, stop in sentences(place.text):
-                if text := place.text[start:stop].strip():
-                    turn = file_layout.turn_of(place.event)
-                    found.setdefault(text, SaidSentence(place.session, turn, text))
-    return found
-
-
-def _shares(query: Sequence[str], said: Iterable[str], matches: IndexMatches) -> dict[str, float]:
-    """Return the share of a query's weight that each sentence holds.
-
-    None where most of the query was never said."""
-    counts = matches.counts_by_term
-    every = {term: bm25_idf(counts.get(term, 0), matches.entries) for term in query}
-    weights = {term: weight for term, weight in every.items() if term in counts}
-    if not weights or sum(weights.values()) < KNOWN_MIN * sum(every.values()):
-        return {}
-    shares: dict[str, float] = {}
-    for sentence in said:
-        held = set(terms(sentence)).intersection(weights)
-        if held:
-            shares[sentence] = sum(weights[term] for term in held) / sum(weights.values())
-    return shares
-
-
-def _named_by_words(shares: Mapping[str, float]) -> list[str]:
-    best = max(shares.values(), default=0.0)
-    named = [text for text, share in shares.items() if share >= best * 0.999]
-    return named if best >= SHARE_MIN and len(named) <= SENTENCES_MAX else []
-
-
-async def cosines_of(
-    tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
-) -> dict[str, float]:
-    """Return the cosine of each text to a query, without those whose vector cannot be made now."""
-    if embedding is None or tx.encoder is None:
-        return {}
-    made = await tx.encoder.encode([MeantText(text) for text in texts])
-    known = {text: vector.whole for text, vector in zip(texts, made, strict=True) if vector}
-    if not known:
-        return {}
-    vectors = units(b"".join(pack(list(known.values()))), len(embedding.vector))
-    return dict(zip(known, cosines(embedding.vector, vectors), strict=True))
+def is_quote(fact: Fact) -> bool:
+    """Return whether a fact only repeats what was said, so that it tells all that its words do."""
+    return comparable(fact.statement.value) == comparable(fact.statement.statement)
 
 
 Left = dict[str, dict[str, TurnItem]]

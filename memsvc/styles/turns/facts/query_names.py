@@ -16,7 +16,7 @@ from memsvc.core.rules.topics import BIRTHDAY
 from memsvc.core.secrets import holds_secret
 from memsvc.store.database import Tx
 from memsvc.store.search import QueryEmbedding
-from memsvc.styles.turns.facts.forgetting import STANDS_OUT, cosines_of
+from memsvc.styles.turns.facts.said_sentences import STANDS_OUT, cosines_of
 
 WORDS_MAX: Final = 40
 """Maximum words of a query that are examined one by one."""
@@ -129,7 +129,13 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     the question that the person has used before."""
     asked = set(query_terms(question))
     if of_kind := _of_kind(question, found, said):
-        return of_kind
+        stated = {comparable(fact.statement.statement) for fact in of_kind}
+        return [  # "my dog Rex" names the dog as well, that the same sentence states
+            fact
+            for fact in found
+            if fact in of_kind
+            or (comparable(fact.statement.statement) in stated and _is_asked(fact, asked))
+        ]
     times_said = Counter(comparable(fact.statement.statement) for fact in found)
     named = []
     for fact in found:
@@ -140,6 +146,12 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
         if 3 * len(asked.intersection(terms(words))) >= len(asked):
             named.append(fact)
     return named
+
+
+def _is_asked(fact: Fact, asked: Set[str]) -> bool:
+    """Return whether a question says all that a fact does."""
+    words = content_terms(fact.statement.value)
+    return bool(words) and asked >= {*words}
 
 
 async def clauses_beside(

@@ -111,7 +111,7 @@ async def _restore_facts(
     session and an event, stay forgotten."""
     before = await forgets.facts_of_rows(tx, undo.facts)
     stored = await forgets.facts_of_rows(tx, await forgets.fact_rows(tx, before))
-    by_place = {(fact.index_id, fact.entry): fact for fact in stored}
+    by_place = {fact.place: fact for fact in stored}
     hashes = {
         (row["book"], row["entry"]): words
         for row, words in zip(undo.facts, undo.fact_words, strict=True)
@@ -119,7 +119,7 @@ async def _restore_facts(
     pairs: list[tuple[Fact, Fact]] = []
     whole: list[Fact] = []
     for fact in before:
-        place = (fact.index_id, fact.entry)
+        place = fact.place
         now_stored = by_place.get(place)
         source = (fact.statement.evidence.session, fact.statement.evidence.item)
         if source in lost or now_stored is None or words_hash(now_stored) != hashes[place]:
