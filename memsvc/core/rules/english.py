@@ -42,9 +42,15 @@ _FILL = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
 _NO_COMMENT = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
 _UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|at|from|irrelevant|unimportant|private|wrong|misspelled)\b)"
 _OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
-_NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
+_NO_NAME = r"(?!\w+(?:\wan|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
+_SMALL_NAME = (
+    rf"{_NO_NAME}(?!\w+(?:ous|ful|less|ble|nant|ive)\b|(?:(?:fe)?male|trans|bi|queer|straight|widow|broke|stuck|upset|scared|pretty|just|only|almost|already)\b)"
+    r"{small}(?=,? \(?\d\d\b(?: (?:years|yo\b|y/o|and|from)| *[.,;!)\n]|$)"
+    rf"|, (?:and )?(?:(?:i|we) (?:live|come|work)|(?:i'm|im|i am) (?:from|an?)|from|(?:mum|mom|dad|mother|father) of|living|based|an? (?:\w+ )+(?:from|at|in))\b)"
+)
+"""A name in small letters, with the age or more of an introduction behind it."""
 _AM = r"(?:i am|i'm|im|we're|we are)"
 _HOME = r"(?:(?:my|our) (?:(?:new|home|postal|street|current) )*|new )address"
 _STREET = r"(?P<v>(?:(?:(?:flat|apartment|apt\.?|unit) \w{1,5},? )?(?:number |no\. ?)?\d{1,5}\w?,?"
@@ -100,6 +106,8 @@ RULES: tuple[Rule, ...] = (
     Rule(t.NAME, "called", "(?:i'm|i am) called {name}", "I'm called Ada.", "Ada", "I called Ada."),
     Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=(?:, (?:and )?| and )(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",
          "I'm Tired, I live in Leeds."),
+    Rule(t.NAME, "m am im", rf"\A\W*(?:(?:hi|hiya|hello|hey|good (?:morning|evening))(?: there| all| everyone)?[,!. ]+ *)?(?:i'm|im|i am) {_SMALL_NAME}", "hi! im ada, 41", "ada",
+         "im tired, 41 emails today"),
     retraction(t.NAME, "name", r"my name (?:is not|isn't|is no longer) {v}", "My name is not Bob.", "Bob",
          "My name is not Bob."),
     Rule(t.NICKNAME, "call", r"(?:just |please |you can |everyone |everybody |friends |people )*calls? me {name}",

@@ -51,6 +51,9 @@ GERMAN = Language(
     whole_words=True,
     rules=(
         Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) {name}", "Ich heiße Ada.", "Ada", "Heiße ich Ada?"),
+        Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) (?:übrigens |eigentlich )?(?!nicht|auch|dich|euch|sie|so|das|es|wie|alle|jetzt){small}", "ich heiße ada", "ada", "ich heiße nicht ada"),
+        Rule(t.NAME, "bin", r"\A\W*(?:(?:hallo|hi|hey|moin|servus|guten (?:tag|morgen|abend))(?: zusammen)?[,!. ]+ *)?ich bin (?!\w+(?:isch|lich|ig|los|iert|haft|er|erin|ung|vegan|tet|den)\b|(?:neu|müde|krank|single|mutter|student|gerade|jetzt|schon|erst|vegan|trans)\b)"
+             r"{small}(?=,? \(?\d\d\b(?: (?:jahre|und)| *[.,;!)\n]|$)|, (?:und )?(?:(?:ich )?(?:wohne|lebe|komme|arbeite)|aus)\b)", "hallo, ich bin ada, 41", "ada", "ich bin müde, 41 mails heute"),
         Rule(t.NAME, "name", r"mein (?:voller |richtiger )?name (?:ist|lautet) {name}", "Mein Name ist Ada.", "Ada",
              "Sein Name ist Ada."),
         retraction(t.NAME, "name heiße heisse", r"(?:mein name ist|ich (?:heiße|heisse)) nicht(?: mehr)? {v}",
