@@ -202,14 +202,14 @@ RULES: tuple[Rule, ...] = (
          "I work at Acme as a clerk.", "Acme", "I work at night."),
     Rule(t.EMPLOYER, "work", rf"{_OTHER_STATEMENT} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
          "My sons live in Rome and work at Arup."),
-    retraction(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) {{w}}(?:{_ANY})?"
+    retraction(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) (?!the (?:house|office|shop|store|hotel|building|station)\b){{w}}(?:{_ANY})?"
          r"(?=[.,;!\n]|$)", "I don't work at Acme any more.", "Acme", "I no longer work at Acme."),
     Rule(t.STUDIES, "study studying major majoring", rf"(?:i study|{_AM} studying|i(?:'m| am)? major(?:ing)? in) {{w}}(?= (?:at|in|with|and|but)\b|[.,;!?\n]|$)",
          "I study physics at MIT.", "physics", "I don't study physics."),
     retraction(t.STUDIES, "study studying stopped", rf"i (?:don't|no longer|stopped) study(?:ing)? {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
          "I no longer study physics.", "physics", "I don't study physics."),
     Rule(t.FAMILY, _ONE_WORDS,
-         rf"my {_ONE}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}", "My wife is called Ana.",
+         rf"my (?:new )?{_ONE}(?:'s name)?(?: is|'s|,)?(?: now)? (?:called |named )?{{name}}", "My wife is called Ana.",
          "Ana", "My wife likes tea."),
     Rule(t.KIN, _KIN_WORDS,
          rf"my (?:\w+er |little |big |\w+est )?{_KIN}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}",

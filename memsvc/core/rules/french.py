@@ -95,7 +95,7 @@ FRENCH = Language(
              "Je ne travaille pas chez Renault."),
         Rule(t.STUDIES, "étudie études", r"(?:j'étudie|je fais des études de) {v}", "J'étudie la physique.", "la physique", "Je n'étudie pas la physique."),
         Rule(t.FAMILY, _ONE_WORDS,
-             rf"(?:ma|mon) {_ONE},? (?:s'appelle |se nomme |est )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
+             rf"(?:ma|mon) (?:nouve(?:au|lle?) )?{_ONE},? (?:s'appelle |se nomme |est )?(?:maintenant )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
         Rule(t.KIN, _KIN_WORDS,
              rf"(?:ma|mon) (?:petite? |grande? )?{_KIN},? (?:s'appelle |se nomme |est )?{{name}}", "Ma fille Ana arrive.", "Ana", "Sa fille Ana arrive."),
         *relations(

@@ -25,7 +25,7 @@ GERMAN_GRAMMAR = Grammar(
     ),
 )
 
-_STILL = r"(?:jetzt |nun |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
+_STILL = r"(?:jetzt |nun |wieder |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
 _ONE = r"(?P<k>frau|ehefrau|mann|ehemann|partner|partnerin|freundin|freund|mutter|mama|vater|papa|chef|chefin)"
 _KIN = r"(?P<k>tochter|sohn|bruder|schwester|baby|kind|nichte|neffe|bester freund|beste freundin|mitbewohner)"
 _ONE_WORDS = "frau ehefrau mann ehemann partner partnerin freundin freund mutter mama vater papa chef chefin"
@@ -125,7 +125,7 @@ GERMAN = Language(
              "Ich arbeite nicht bei Siemens."),
         Rule(t.STUDIES, "studiere", r"ich studiere (?!nicht){v}", "Ich studiere Physik.", "Physik", "Ich studiere nicht Physik."),
         Rule(t.FAMILY, _ONE_WORDS,
-             rf"meine? {_ONE} (?:heißt |heisst |namens )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
+             rf"meine? (?:neuer? )?{_ONE} (?:heißt |heisst |namens )?(?:jetzt |nun )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
         Rule(t.KIN, _KIN_WORDS,
              rf"meine? (?:kleine |große |kleiner |großer |jüngste |ältere )?{_KIN} (?:heißt |heisst |namens )?{{name}}",
              "Meine Tochter Ana kommt.", "Ana", "Ihre Tochter Ana kommt."),

@@ -87,7 +87,7 @@ SPANISH = Language(
         Rule(t.EMPLOYER, "trabajo", rf"{_I}trabajo {_STILL}(?:en|para) {{v}}", "Trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         retraction(t.EMPLOYER, "trabajo", rf"{_I}{_NO} trabajo (?:en|para) {{v}}", "Ya no trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         Rule(t.STUDIES, "estudio", rf"{_I}estudio {{v}}", "Estudio física.", "física", "No estudio física."),
-        Rule(t.FAMILY, _ONE_WORDS, rf"mi {_ONE},? (?:se llama |es )?{{name}}",
+        Rule(t.FAMILY, _ONE_WORDS, rf"mi (?:nuev[oa] )?{_ONE},? (?:ahora )?(?:se llama |es )?(?:ahora )?{{name}}",
              "Mi esposa se llama Ana.", "Ana", "Su esposa se llama Ana."),
         Rule(t.KIN, _KIN_WORDS, rf"mi (?:pequeñ[oa] )?{_KIN}(?: mayor| menor)?,? (?:se llama |es )?{{name}}",
              "Mi hija Ana viene.", "Ana", "Su hija Ana viene."),

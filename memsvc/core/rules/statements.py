@@ -24,6 +24,7 @@ from memsvc.core.rules.sentence_model import (
     judged_in,
 )
 from memsvc.core.rules.sentences import (
+    ASKED,
     CLAUSE_END,
     FRAGMENT_CHARS_MAX,
     SENTENCE_CHARS_READ,
@@ -397,6 +398,7 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
     is_marked = low.rstrip(TRIM + ")").endswith(("?", "？"))
+    is_marked |= ASKED.match(low, start) is not None and CLAUSE_END.search(low, start) is None
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
     if judged.lasts > LASTS_MIN and not is_marked:
