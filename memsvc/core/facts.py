@@ -31,7 +31,7 @@ Identity = tuple[str, str, str]
 
 _TIER_RANK = {FactTier.L1: 1, FactTier.L2: 2, FactTier.L0: 3}
 _USER_ORIGINS = frozenset(("rule", "user", "person"))
-_ARTICLES: Final = frozenset("the der die das dem den le la el".split())
+_ARTICLES: Final = frozenset(["the", "der", "die", "das", "dem", "den", "le", "la", "el"])
 KIND_CHARS_MIN: Final = 4
 """Letters of a noun by which the end of a name is recognised."""
 _FIRST_CJK = "\u2e80"
@@ -365,7 +365,7 @@ def _contains_words(text: str, words: str) -> bool:
 
 
 def _is_kind(words: str, name: str) -> bool:
-    """Return whether words name the kind of a thing by the end of its name: "the bank", Volksbank."""
+    """Return whether words are an article and the end of a name: "the bank" of Volksbank."""
     article, _, kind = words.partition(" ")
     is_known = article in _ARTICLES and len(kind) >= KIND_CHARS_MIN
     return is_known and any(word.endswith(kind) for word in name.split())

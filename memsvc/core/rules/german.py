@@ -188,6 +188,8 @@ GERMAN = Language(
              "Er antwortet auf Deutsch."),
         Rule(t.EMOJI, "emojis", r"(?:bitte )?(?:(?:benutze?|verwende?|nutze) )?(?:bitte )?keine emojis", "Bitte keine Emojis.", "no emojis",
              "Emojis bitte.", fixed="no emojis"),
+        Rule(t.ANSWER_LENGTH, "antworten erklärungen", r"(?:bitte |gib mir |ich (?:will|möchte) )*(?:lieber |wieder )?(?P<v>(?:kurze|knappe|lange|längere|kürzere|ausführliche(?:re)?) (?:antworten|erklärungen))(?=(?:,? (?:bitte|ab jetzt|wieder))*(?:[.!,;\n]|$))", "Ich will kurze Antworten.", "kurze Antworten",
+                 "Sie will kurze Antworten."),
         Rule(t.INSTRUCTION, "immer nie jetzt", r"(?:(?:ab jetzt|von nun an) |bitte (?:immer|nie) )(?P<v>[^,;!?\n]{3,90})",
              "Bitte immer metrische Einheiten verwenden.", "metrische Einheiten verwenden", "Du verwendest immer Zoll."),
         Rule(t.INDENTATION, "tabs leerzeichen", r"ich (?:nutze|benutze|verwende|bevorzuge) (?P<v>tabs|leerzeichen)\b", "Ich nutze Tabs.", "Tabs",

@@ -6,7 +6,7 @@ from tests.styles.turns.test_rules import stated
 
 INTRODUCTIONS = [
     (
-        "hi! im nora, 41, i live in freiburg with Lia (9) and Max (13), and a cat called Muffin",
+        "hi! im nora, 41, i live in freiburg with my two kids, Lia (9) and Max (13), and a cat",
         [("user_name", "nora"), ("user_home", "freiburg")],
     ),
     ("hello, i'm priya, 29, from leeds", [("user_name", "priya")]),
