@@ -106,7 +106,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.NAME, "called", "(?:i'm|i am) called {name}", "I'm called Ada.", "Ada", "I called Ada."),
     Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=(?:, (?:and )?| and )(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",
          "I'm Tired, I live in Leeds."),
-    Rule(t.NAME, "m am im", rf"\A\W*(?:(?:hi|hiya|hello|hey|good (?:morning|evening))(?: there| all| everyone)?[,!. ]+ *)?(?:i'm|im|i am) {_SMALL_NAME}", "hi! im ada, 41", "ada",
+    Rule(t.NAME, "m am im", rf"\A\W*(?:(?:hi|hiya|hello|hey|good (?:morning|evening))(?: there| all| everyone)?[,!. ]+)*(?:i'm|im|i am) {_SMALL_NAME}", "hi! im ada, 41", "ada",
          "im tired, 41 emails today"),
     retraction(t.NAME, "name", r"my name (?:is not|isn't|is no longer) {v}", "My name is not Bob.", "Bob",
          "My name is not Bob."),
