@@ -31,6 +31,9 @@ Identity = tuple[str, str, str]
 
 _TIER_RANK = {FactTier.L1: 1, FactTier.L2: 2, FactTier.L0: 3}
 _USER_ORIGINS = frozenset(("rule", "user", "person"))
+_ARTICLES: Final = frozenset(["the", "der", "die", "das", "dem", "den", "le", "la", "el"])
+KIND_CHARS_MIN: Final = 4
+"""Letters of a noun by which the end of a name is recognised."""
 _FIRST_CJK = "\u2e80"
 
 
@@ -77,7 +80,12 @@ class FactExpiry:
             return True
         value, existing = normalized_value(self.value), normalized_value(statement.value)
         return value == existing or (
-            partial and (_contains_words(value, existing) or _contains_words(existing, value))
+            partial
+            and (
+                _contains_words(value, existing)
+                or _contains_words(existing, value)
+                or _is_kind(value, existing)
+            )
         )
 
 
@@ -357,6 +365,13 @@ def _contains_words(text: str, words: str) -> bool:
     """Return whether a text contains words as whole words; in scripts without spaces, anywhere."""
     is_cjk = any(character >= _FIRST_CJK for character in words)
     return words in text if is_cjk else f" {words} " in f" {text} "
+
+
+def _is_kind(words: str, name: str) -> bool:
+    """Return whether words are an article and the end of a name: "the bank" of Volksbank."""
+    article, _, kind = words.partition(" ")
+    is_known = article in _ARTICLES and len(kind) >= KIND_CHARS_MIN
+    return is_known and any(word.endswith(kind) for word in name.split())
 
 
 def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:

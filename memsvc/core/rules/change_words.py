@@ -12,7 +12,7 @@ from memsvc.core.analysis import normalized_text
 # fmt: off
 ENDED: Final = """
     no longer; no more; not … after all; *n't … after all; not … any more; *n't … any more; *n't … anymore; not … anymore; gave up; given up; give up; stopped *ing; quit; got rid of; gave away; given away; unsubscribed; sold; packed in;
-    nicht mehr; kein* … mehr; aufgegeben; abbestellt; aufgehort; verkauft; verschenkt; ya no; deje; dejado; dejamos; dejo de; vendi; vendimos; vendido; regale;
+    nicht mehr; kein* … mehr; doch kein*; finalement pas; al final no; aufgegeben; abbestellt; aufgehort; verkauft; verschenkt; ya no; deje; dejado; dejamos; dejo de; vendi; vendimos; vendido; regale;
     ne … plus; n … plus; j … plus; arrete*; resilie; resiliee; vendu; vendue; vendus; revendu
 """
 """What they name is over or gone."""

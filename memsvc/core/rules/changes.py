@@ -32,6 +32,7 @@ from memsvc.core.rules.change_words import (
     names_in,
 )
 from memsvc.core.rules.own_words import own_spans
+from memsvc.core.rules.sentences import ASKED
 from memsvc.core.rules.statements import grammars_for
 from memsvc.core.rules.word_groups import is_done_by_others
 from memsvc.core.text_cache import TextCache
@@ -61,7 +62,7 @@ CLAUSE_END: Final = re.compile(
 )
 _EVENT: Final = re.compile(EVENT)
 _NEGATED: Final = re.compile(
-    r"(?:(?:\b(?:not|never|nicht|nie|no|nobody|nunca|pas)|n't)\b|没|没有|不想|未)\W*(?:\w+\W+)?$"
+    r"(?:(?:\b(?:not|never|nicht|nie|no|nobody|nunca|pas)|n't)\b|没|没有|不想|未)\W*(?:\w+\W+(?:(?:to|of|about)\W+)?)?$"
 )
 _NAMED_LOSS: Final = re.compile(
     r"\W*(?:[^\W\d_a-z]\w+\W+){1,3}(?:has |is |ist |est )?"
@@ -97,6 +98,7 @@ _PREFERRED: Final = tuple(
     for pattern in (
         rf"{_BEFORE}(?:instead of|rather than|statt|anstelle von|au lieu d[eu]|en vez de|en lugar de) {_OLD}{_OLD_END}",
         rf"\b(?:not|nicht|pas|no es) {_OLD},? (?:but|sondern|mais|sino) {_NEW}",
+        rf"(?:\b(?:not|nicht|[Nn]o|pas|plus)|n't)(?: \w+ing| va(?:mos|is)?)?(?: to| nach| in| a| à)? {_OLD}, (?:ahora )?(?:it's|it is|it'll be|es ist|es wird|wir fahren|es|será|c'est|ce sera)(?: jetzt| nun| nach| ahora)* {_NEW}",
         rf"{_BEFORE}(?<=, )(?:and not|not|nicht|pas|y no|no) {_OLD}{_OLD_END}",
         rf"\b(?:no longer|nicht mehr|ya no|don't|doesn't) {_OLD}{_OLD_END}",
         rf"(?:不是|不用|不再用?)(?P<old>{_HAN})了?[，,]?[而改]?[是用](?P<new>{_HAN})(?:了|(?=[，。！,.]|$))",
@@ -239,7 +241,7 @@ _RESCHEDULED: Final = re.compile(
 )
 """An appointment moves to another time, a person to another place."""
 _QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
-_STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer)\W+$")
+_STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer|not|n't)\W+$")
 _MAYBE: Final = Phrases({"maybe": MAYBE})
 
 
@@ -294,11 +296,13 @@ def _told_change(sentence: str) -> _Told | None:
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
     if not labels and not _may_tell_event(sentence):
         return None
-    is_asked = sentence.rstrip().endswith(_QUESTION)
-    if not is_asked and not _is_maybe(words):
+    is_marked = sentence.rstrip().endswith(_QUESTION)
+    if not is_marked and not _is_maybe(words) and not ASKED.match(sentence.casefold()):
         return labels, True, words
-    clauses = CLAUSE_END.split(sentence)[: -1 if is_asked else None]
-    told = ", ".join(clause for clause in clauses if not _is_maybe(normalized_text(clause)))
+    clauses = [one.casefold() for one in CLAUSE_END.split(sentence)[: -1 if is_marked else None]]
+    told = ", ".join(
+        one for one in clauses if not _is_maybe(normalized_text(one)) and not ASKED.match(one)
+    )
     words = normalized_text(told)
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
     return (labels, False, words) if labels or _may_tell_event(told) else None
@@ -321,6 +325,8 @@ def _labels(sentence: str, told: _Told) -> _Labels:
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
+    if "food" in topics:
+        topics -= {"life"}  # animals that are eaten
     if _QUIT_HABIT.search(words):
         expired_topics -= {"job"}
     resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced
@@ -451,6 +457,8 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
     if "home" in topics and NUMBER.search(text):
         topics |= {"address"}
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
+    if not (known or change.expired_topics):
+        about -= {"life"}  # a fish and a mother have no more in common
     return not change.weak and not topics.isdisjoint(about)
 
 

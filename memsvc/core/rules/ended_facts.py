@@ -50,6 +50,30 @@ def with_replacements(
     return result
 
 
+def told_anew(
+    known: Sequence[Fact],
+    claims: Sequence[Claim],
+    doubts: Sequence[tuple[Change, Doubt, Evidence]],
+) -> list[Fact]:
+    """Return the known facts, in doubt where a change says their value again in other words.
+
+    The new words replace the old ones then: "I'm vegan, but I eat fish now", "I'm vegan again"."""
+    anew = {
+        claim.identity: (claim.statement, doubt)
+        for change, doubt, _ in doubts
+        for claim in claims
+        if isinstance(claim, Statement)
+        and claim.statement in change.sentence
+        and change.may_end_facts
+    }
+    result = []
+    for fact in known:
+        words, doubt = anew.get(fact.statement.identity, ("", fact.doubt))
+        is_older = fact.statement.evidence.origin == "rule" and words != fact.statement.statement
+        result.append(replace(fact, doubt=doubt) if is_older else fact)
+    return result
+
+
 def questioned(
     merge: Merge,
     known: Sequence[Fact],

@@ -22,7 +22,7 @@ ENGLISH_GRAMMAR = Grammar(
         (t.PRONOUNS, r"(?<!her )(?<!his )(?<!their )\b(?:my pronouns are |i use |i'm |i go by |it's |use )?(?P<v>(?:she|he|they|xe|ze|it|fae|ey|any)/(?:her|him|them|they|he|she|xem|hir|zir|its|em)(?:/\w+)?)\b|\bmy pronouns (?:are|is) (?P<w>[\w/ ]{2,20})"),
         (t.NICKNAME, r"\b(?:it's|its|i'm|that's|this is|name's|names) (?P<name>[\w'-]+)(?: [\w'-]+)?,? (?:by the way|btw|here|speaking|with (?:an?|the|two|one|no)\b|spelt|spell\w*|pronounced|shorten\w*|as in|like the|rhym\w+|for short|to (?:my |you|everyone|friends|mates))"),
         (t.NICKNAME, r"\bshorten(?:s|ed)? (?:it|that|my name) to \w|\b(?P<name2>[\w'-]+) to (?:you|my friends|friends|mates|(?:everyone|everybody)(?: else)?|the rest of the world)[.! ]*$|\b(?:don't|dont|no|not|never|skip|drop|forget|lose|rather|instead|just|plain|simply|mouthful)\b.{0,60}?\b(?P<name>[\w'-]+)(?:'ll do| will do| is fine| does fine| is enough| is plenty| works| suits me| will be fine)\b"),
-        (t.NICKNAME, r"\bno(?:body|t even my mum| one)(?:'s| has)? (?:ever )?(?:calls?|called|uses|used) (?:me|it|that)\b|\bmy (?:full |first |last )?name(?:'s| is) (?:spelt|spelled|written|pronounced) \w|\b(?:everyone|everybody|people|friends|folks|they all|mates|the lads|all|colleagues|the (?:kids|team|guys|others)|my \w+)(?:'s|'ve| has| have)? (?:just |all |always |at \w+ |at the \w+ |here )*(?:call(?:s|ed)? (?:me )?|(?:says?|uses?) (?:me )?(?=[\w'-]+(?: [\w'-]+)?(?:[.,;!]|$)))\w|\bi (?:just |usually |mostly |normally )*go by \w|\b(?:you can|please|just|u can|do) (?:just |always )*(?:call|address) me\b|^(?:please |just )*call me \w|\bdrop the (?:mr|mrs|ms|miss|dr|doctor|professor|sir|title|surname|formalities)\b|\b(?:it's|its|i'm|answer to|respond to|known as) (?:just |plain |simply )?(?!just\b|simply\b|really\b|still\b|definitely\b)\w+,? (?:not|never|short for|for short|to (?:my )?(?:friends|everyone|everybody))\b|\bon my (?:license|licence|passport|id|birth certificate|diploma)\b|\b(?:passport|license|licence|birth certificate) says\b|(?<!too )\bshort for (?!the\b|an?\b|this\b|my\b)\w+"),
+        (t.NICKNAME, r"\bno(?:body|t even my mum| one)(?:'s| has)? (?:ever )?(?:calls?|called|uses|used) (?:me|it|that)\b|\bmy (?:full |first |last )?name(?:'s| is) (?:spelt|spelled|written|pronounced) \w|\b(?:everyone|everybody|people|friends|folks|they all|mates|the lads|all|colleagues|the (?:kids|team|guys|others)|my \w+)(?:'s|'ve| has| have)? (?:just |all |always |at \w+ |at the \w+ |here )*(?:call(?:s|ed)? (?:me )?|(?:says?|uses?) (?:me )?(?=[\w'-]+(?: [\w'-]+)?(?:[.,;!]|$)))\w|\bi (?:just |usually |mostly |normally )*go by \w|\b(?:you can|please|just|u can|do) (?:just |always )*(?:call|address) me\b(?! (?:in case|if|when\w*|at|on|back|later|to(?:morrow|day|night)|before|after|once|as soon|every\w*|asap)\b)|^(?:please |just )*call me (?!(?:in case|if|when\w*|at|on|back|later|to(?:morrow|day|night)|before|after|once|as soon|every\w*|asap)\b)\w|\bdrop the (?:mr|mrs|ms|miss|dr|doctor|professor|sir|title|surname|formalities)\b|\b(?:it's|its|i'm|answer to|respond to|known as) (?:just |plain |simply )?(?!just\b|simply\b|really\b|still\b|definitely\b)\w+,? (?:not|never|short for|for short|to (?:my )?(?:friends|everyone|everybody))\b|\bon my (?:license|licence|passport|id|birth certificate|diploma)\b|\b(?:passport|license|licence|birth certificate) says\b|(?<!too )\bshort for (?!the\b|an?\b|this\b|my\b)\w+"),
         (t.NAME, r"\b(?:full|first|last|given|legal|middle|maiden|sur|real|actual|official)[ -]?name(?:'s| is|:)|^(?:the )?name(?:'s| is|:) |\b(?:i was|i'm|i am) (?:christened|baptised|named after)\b", "name name's christened baptised named"),
         (t.NICKNAME, r"\b(?:i'm|i am) (?!{language}\b|\w+(?:an|ish|ese)\b)(?P<name>[\w'-]+)(?: now)?(?=[.,;!]|$)"),
         (t.NAME, r"\bwho's typing: |\b(?:this is|it's) \w+ (?:here|speaking|again)\b|\bthe name's \w"),
@@ -42,9 +42,15 @@ _FILL = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
 _NO_COMMENT = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
 _UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|at|from|irrelevant|unimportant|private|wrong|misspelled)\b)"
 _OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
-_NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
+_NO_NAME = r"(?!\w+(?:\wan|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
+_SMALL_NAME = (
+    rf"{_NO_NAME}(?!\w+(?:ous|ful|less|ble|nant|ive)\b|(?:(?:fe)?male|trans|bi|queer|straight|widow|broke|stuck|upset|scared|pretty|just|only|almost|already)\b)"
+    r"{small}(?=,? \(?\d\d\b(?: (?:years|yo\b|y/o|and|from)| *[.,;!)\n]|$)"
+    rf"|, (?:and )?(?:(?:i|we) (?:live|come|work)|(?:i'm|im|i am) (?:from|an?)|from|(?:mum|mom|dad|mother|father) of|living|based|an? (?:\w+ )+(?:from|at|in))\b)"
+)
+"""A name in small letters, with the age or more of an introduction behind it."""
 _AM = r"(?:i am|i'm|im|we're|we are)"
 _HOME = r"(?:(?:my|our) (?:(?:new|home|postal|street|current) )*|new )address"
 _STREET = r"(?P<v>(?:(?:(?:flat|apartment|apt\.?|unit) \w{1,5},? )?(?:number |no\. ?)?\d{1,5}\w?,?"
@@ -100,6 +106,8 @@ RULES: tuple[Rule, ...] = (
     Rule(t.NAME, "called", "(?:i'm|i am) called {name}", "I'm called Ada.", "Ada", "I called Ada."),
     Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=(?:, (?:and )?| and )(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",
          "I'm Tired, I live in Leeds."),
+    Rule(t.NAME, "m am im", rf"\A\W*(?:(?:hi|hiya|hello|hey|good (?:morning|evening))(?: there| all| everyone)?[,!. ]+)*(?:i'm|im|i am) {_SMALL_NAME}", "hi! im ada, 41", "ada",
+         "im tired, 41 emails today"),
     retraction(t.NAME, "name", r"my name (?:is not|isn't|is no longer) {v}", "My name is not Bob.", "Bob",
          "My name is not Bob."),
     Rule(t.NICKNAME, "call", r"(?:just |please |you can |everyone |everybody |friends |people )*calls? me {name}",
@@ -194,14 +202,14 @@ RULES: tuple[Rule, ...] = (
          "I work at Acme as a clerk.", "Acme", "I work at night."),
     Rule(t.EMPLOYER, "work", rf"{_OTHER_STATEMENT} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
          "My sons live in Rome and work at Arup."),
-    retraction(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) {{w}}(?:{_ANY})?"
+    retraction(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) (?!the (?:house|office|shop|store|hotel|building|station)\b){{w}}(?:{_ANY})?"
          r"(?=[.,;!\n]|$)", "I don't work at Acme any more.", "Acme", "I no longer work at Acme."),
     Rule(t.STUDIES, "study studying major majoring", rf"(?:i study|{_AM} studying|i(?:'m| am)? major(?:ing)? in) {{w}}(?= (?:at|in|with|and|but)\b|[.,;!?\n]|$)",
          "I study physics at MIT.", "physics", "I don't study physics."),
     retraction(t.STUDIES, "study studying stopped", rf"i (?:don't|no longer|stopped) study(?:ing)? {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
          "I no longer study physics.", "physics", "I don't study physics."),
     Rule(t.FAMILY, _ONE_WORDS,
-         rf"my {_ONE}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}", "My wife is called Ana.",
+         rf"my (?:new )?{_ONE}(?:'s name)?(?: is|'s|,)?(?: now)? (?:called |named )?{{name}}", "My wife is called Ana.",
          "Ana", "My wife likes tea."),
     Rule(t.KIN, _KIN_WORDS,
          rf"my (?:\w+er |little |big |\w+est )?{_KIN}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}",
@@ -323,6 +331,8 @@ RULES: tuple[Rule, ...] = (
          "Please don't use emojis.", "no emojis", "Can you use emojis?", fixed="no emojis"),
     Rule(t.EMOJI, "emojis emoji", r"(?:please |you can |you may |feel free to |do )+use (?:some |more )?emojis?(?: again)?",
          "You can use emojis again.", "emojis", "Did I say to use emojis?", fixed="emojis"),
+    Rule(t.ANSWER_LENGTH, "answers replies responses explanations", r"(?:please |(?:give me|keep to|stick to|i (?:now )?want|i'd like) )*(?P<v>(?:(?:much|more|very|really) )?(?:short|brief|concise|long|detailed)(?:er)? (?:answers|replies|responses|explanations)|(?:keep )?(?:all |your |the )?(?:answers|replies|responses|explanations) (?:short|brief|concise|long|detailed)(?:er)?)(?=(?:,? (?:please|pls|from now on|again|now|instead))*(?:[.!,;\n]|$))", "I want short answers.", "short answers",
+         "She wants short answers."),
     Rule(t.INSTRUCTION, "always never now", r"(?<!and\s)(?<!to\s)(?<!we\s)(?:please )?(?:(?:always|from now on,?) |(?=never))(?P<v>(?:never )?(?:use|write|give(?! up)|keep|include|add"
          r"|explain|format|show|call|ask|start|end|avoid|cite|mention|tell) [^;!?\n]{2,90})", "Always use metric units.",
          "use metric units", "You always use metric units."),

@@ -43,6 +43,7 @@ from memsvc.core.rules.statements import (
 )
 from memsvc.core.rules.topics import (
     CONTACT,
+    FAMILY,
     HOME,
     INSTRUCTION,
     NAME,
@@ -58,7 +59,7 @@ from memsvc.core.untrusted import is_memory_block
 _ENDING = (PLAN, REMINDER, TASK_TODAY, TASK_WEEK)
 """Topics of facts that end; what somebody asks to be remembered does not."""
 _REPLACED = (*_ENDING, STATEMENT)
-_UNJUDGED = (*ORDERS, NAME, *_ENDING, CONTACT)
+_UNJUDGED = (*ORDERS, NAME, FAMILY, *_ENDING, CONTACT)
 """Topics that a rule reads whatever else its sentence says: they need not last."""
 STATEMENTS_MAX = 64
 LISTED_MAX = 8

@@ -21,7 +21,7 @@ FRENCH_GRAMMAR = Grammar(
         (t.PRONOUNS, r"\bmes pronoms\b|\bpronoms? (?:est|sont|:)|\b(?:iel|iels|ael|elle/la|il/lui|iel/ellui|she/her|he/him|they/them)\b|\b(?:genre|accorde|parle)\w* (?:moi |de moi )?au (?:féminin|masculin|neutre)\b"),
         (t.NICKNAME, r"\b(?P<name>[\w'éèêçïëàâô-]+),? (?:tout court|suffit|ça suffit|ça (?:me )?va|fera l'affaire|c'est (?:bien|parfait|mieux))\b|\b(?:ici|c'est) (?P<name2>[\w'éèêçïëàâô-]+)[.,! ]*(?:$|avec (?:un|deux|une)\b|au fait|à l'appareil|comme )"),
         (t.NICKNAME, r"\bje suis (?P<name>[\w'éèêçïëàâô-]+)(?=[.,;!]|$)"),
-        (t.NICKNAME, r"\b(?:dis|dites) (?:moi )?(?:plutôt |juste )?(?!que\b|tu\b|vous\b|bonjour|pas\b)[\wéèêç]{2,15} (?:tout court|suffit|ça suffit)\b|\b(?:tout le monde|mes \w+|les \w+|mon \w+|ma \w+|on|tous) (?:m'appellent?|me dit|me disent|dit|disent|me surnomment?|m'appelle) (?!que|bonjour|du|pas)\w|\bon m'appelle \w|\bappelle-moi \w|\bappelez-moi \w|\btu peux m'appeler\b|\bmoi,? c'est \w|\bc'est pour les impôts\b|\bpour l'état civil\b|\bsur mes papiers\b|\bpersonne ne m'appelle\b"),
+        (t.NICKNAME, r"\b(?:dis|dites) (?:moi )?(?:plutôt |juste )?(?!que\b|tu\b|vous\b|bonjour|pas\b)[\wéèêç]{2,15} (?:tout court|suffit|ça suffit)\b|\b(?:tout le monde|mes \w+|les \w+|mon \w+|ma \w+|on|tous) (?:m'appellent?|me dit|me disent|dit|disent|me surnomment?|m'appelle) (?!que|bonjour|du|pas)\w|\bon m'appelle \w|\bappell?e(?:z|)-moi (?!(?:quand|si|demain|ce|à|au|dès|plus|avant|après|en|dans)\b)\w|\btu peux m'appeler\b|\bmoi,? c'est \w|\bc'est pour les impôts\b|\bpour l'état civil\b|\bsur mes papiers\b|\bpersonne ne m'appelle\b"),
     ),
 )
 
@@ -46,6 +46,7 @@ FRENCH = Language(
     whole_words=True,
     rules=(
         Rule(t.NAME, "appelle", r"je m'appelle {name}", "Je m'appelle Ada.", "Ada", "Comment je m'appelle ?"),
+        Rule(t.NAME, "appelle", r"je m'appelle (?!comment|pas|plus|aussi|comme|ça|donc){small}", "je m'appelle ada", "ada", "je m'appelle comment"),
         Rule(t.NAME, "nom prénom", r"mon (?:nom|prénom) (?:complet )?est {name}", "Mon prénom est Ada.", "Ada", "Son prénom est Ada."),
         retraction(t.NAME, "appelle", r"je ne m'appelle (?:pas|plus) {v}", "Je ne m'appelle pas Bob.", "Bob", "Je ne m'appelle pas Bob."),
         Rule(t.NICKNAME, "appelez appelle", r"(?:appelez|appelle)-moi (?:plutôt |simplement )?{name}", "Appelle-moi Max.", "Max", "Ne m'appelle pas Max."),
@@ -94,7 +95,7 @@ FRENCH = Language(
              "Je ne travaille pas chez Renault."),
         Rule(t.STUDIES, "étudie études", r"(?:j'étudie|je fais des études de) {v}", "J'étudie la physique.", "la physique", "Je n'étudie pas la physique."),
         Rule(t.FAMILY, _ONE_WORDS,
-             rf"(?:ma|mon) {_ONE},? (?:s'appelle |se nomme |est )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
+             rf"(?:ma|mon) (?:nouve(?:au|lle?) )?{_ONE},? (?:s'appelle |se nomme |est )?(?:maintenant )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
         Rule(t.KIN, _KIN_WORDS,
              rf"(?:ma|mon) (?:petite? |grande? )?{_KIN},? (?:s'appelle |se nomme |est )?{{name}}", "Ma fille Ana arrive.", "Ana", "Sa fille Ana arrive."),
         *relations(
@@ -142,6 +143,8 @@ FRENCH = Language(
              "Son numéro est le 06 12 34 56 78.", key="phone"),
         Rule(t.ANSWER_LANGUAGE, "réponds répondez écris", r"(?:réponds|répondez|écris)(?:-moi)?(?: toujours)? en (?P<v>français|anglais|allemand|espagnol|italien|portugais|chinois|japonais|russe|arabe)\b", "Réponds toujours en français.",
              "français", "Il répond en français."),
+        Rule(t.ANSWER_LENGTH, "réponses explications", r"(?:je veux |donne-moi |plutôt )*(?:des )?(?P<v>(?:réponses|explications) (?:plus )?(?:courtes|brèves|longues|détaillées))(?=(?:,? (?:s'il te plaît|stp|maintenant))*(?:[.!,;\n]|$))", "Je veux des réponses courtes.", "réponses courtes",
+                 "Elle veut des réponses courtes."),
         Rule(t.EMOJI, "emojis émojis emoji", r"(?:n'utilise pas d'|pas d'|n'utilisez pas d'|arrête les )[eé]mojis?", "Pas d'emojis.", "no emojis", "Des emojis.",
              fixed="no emojis"),
         Rule(t.EDITOR, "vim neovim emacs code pycharm", r"j'utilise (?P<v>(?:neo)?vim|emacs|vs ?code|pycharm)\b", "J'utilise Emacs.", "Emacs", "Je n'utilise pas Emacs."),

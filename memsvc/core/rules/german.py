@@ -25,7 +25,7 @@ GERMAN_GRAMMAR = Grammar(
     ),
 )
 
-_STILL = r"(?:jetzt |nun |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
+_STILL = r"(?:jetzt |nun |wieder |auch |noch |immer noch |sehr |wirklich |total |derzeit |aktuell |eigentlich |gerade |seit \w+ )*"
 _ONE = r"(?P<k>frau|ehefrau|mann|ehemann|partner|partnerin|freundin|freund|mutter|mama|vater|papa|chef|chefin)"
 _KIN = r"(?P<k>tochter|sohn|bruder|schwester|baby|kind|nichte|neffe|bester freund|beste freundin|mitbewohner)"
 _ONE_WORDS = "frau ehefrau mann ehemann partner partnerin freundin freund mutter mama vater papa chef chefin"
@@ -51,6 +51,9 @@ GERMAN = Language(
     whole_words=True,
     rules=(
         Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) {name}", "Ich heiße Ada.", "Ada", "Heiße ich Ada?"),
+        Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) (?:übrigens |eigentlich )?(?!nicht|auch|dich|euch|sie|so|das|es|wie|alle|jetzt){small}", "ich heiße ada", "ada", "ich heiße nicht ada"),
+        Rule(t.NAME, "bin", r"\A\W*(?:(?:hallo|hi|hey|moin|servus|guten (?:tag|morgen|abend))(?: zusammen)?[,!. ]+ *)?ich bin (?!\w+(?:isch|lich|ig|los|iert|haft|er|erin|ung|vegan|tet|den)\b|(?:neu|müde|krank|single|mutter|student|gerade|jetzt|schon|erst|vegan|trans)\b)"
+             r"{small}(?=,? \(?\d\d\b(?: (?:jahre|und)| *[.,;!)\n]|$)|, (?:und )?(?:(?:ich )?(?:wohne|lebe|komme|arbeite)|aus)\b)", "hallo, ich bin ada, 41", "ada", "ich bin müde, 41 mails heute"),
         Rule(t.NAME, "name", r"mein (?:voller |richtiger )?name (?:ist|lautet) {name}", "Mein Name ist Ada.", "Ada",
              "Sein Name ist Ada."),
         retraction(t.NAME, "name heiße heisse", r"(?:mein name ist|ich (?:heiße|heisse)) nicht(?: mehr)? {v}",
@@ -122,7 +125,7 @@ GERMAN = Language(
              "Ich arbeite nicht bei Siemens."),
         Rule(t.STUDIES, "studiere", r"ich studiere (?!nicht){v}", "Ich studiere Physik.", "Physik", "Ich studiere nicht Physik."),
         Rule(t.FAMILY, _ONE_WORDS,
-             rf"meine? {_ONE} (?:heißt |heisst |namens )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
+             rf"meine? (?:neuer? )?{_ONE} (?:heißt |heisst |namens )?(?:jetzt |nun )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
         Rule(t.KIN, _KIN_WORDS,
              rf"meine? (?:kleine |große |kleiner |großer |jüngste |ältere )?{_KIN} (?:heißt |heisst |namens )?{{name}}",
              "Meine Tochter Ana kommt.", "Ana", "Ihre Tochter Ana kommt."),
@@ -185,6 +188,8 @@ GERMAN = Language(
              "Er antwortet auf Deutsch."),
         Rule(t.EMOJI, "emojis", r"(?:bitte )?(?:(?:benutze?|verwende?|nutze) )?(?:bitte )?keine emojis", "Bitte keine Emojis.", "no emojis",
              "Emojis bitte.", fixed="no emojis"),
+        Rule(t.ANSWER_LENGTH, "antworten erklärungen", r"(?:bitte |gib mir |ich (?:will|möchte) )*(?:lieber |wieder )?(?P<v>(?:kurze|knappe|lange|längere|kürzere|ausführliche(?:re)?) (?:antworten|erklärungen))(?=(?:,? (?:bitte|ab jetzt|wieder))*(?:[.!,;\n]|$))", "Ich will kurze Antworten.", "kurze Antworten",
+                 "Sie will kurze Antworten."),
         Rule(t.INSTRUCTION, "immer nie jetzt", r"(?:(?:ab jetzt|von nun an) |bitte (?:immer|nie) )(?P<v>[^,;!?\n]{3,90})",
              "Bitte immer metrische Einheiten verwenden.", "metrische Einheiten verwenden", "Du verwendest immer Zoll."),
         Rule(t.INDENTATION, "tabs leerzeichen", r"ich (?:nutze|benutze|verwende|bevorzuge) (?P<v>tabs|leerzeichen)\b", "Ich nutze Tabs.", "Tabs",

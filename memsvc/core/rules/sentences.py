@@ -45,6 +45,16 @@ _TOGETHER = re.compile(
     r" and i (?:are|were|both)\b| und ich \w+en\b| y yo \w+mos\b| et moi\b", re.IGNORECASE
 )
 """The end of a subject of several people, which is no clause of its own."""
+ASKED = re.compile(
+    r"\W*(?:(?:so|and|but|ok|okay|hey|also|anyway|und|also|aber|y|et|alors),? )*(?:"
+    r"(?:how|why|when|where|what|who|which)(?: \w+)? (?:do|does|did|can|could|should|shall|would|will|am|are|is|was|were) (?:i|we|you|it|they|there|he|she|this|that|my)\b|how (?:to|come)\b"
+    r"|(?:how (?:long|much|many|often|far|soon)|where|who) (?:is|are|does|do|can)\b"
+    r"|(?:can|could|should|shall|may|do|does|did|am|are|is|will|would) (?:i|we|it|they|there|he|she)\b"
+    r"|(?:wie|wann|wo|warum|wieso|weshalb|was|wohin|woher|womit)(?: lange?| viel| oft)? \w+ (?:ich|wir|man|es|das|die|der|meine?)\b|(?:darf|soll|sollte|kann|könnte) (?:ich|man)\b(?!.*\b(?:nicht|nie|kein\w*)\b)"
+    r"|(?:cómo|cuándo|dónde|cuánt[oa]s?|cuál|por qué) (?!no\b)\w|(?:comment|pourquoi|combien|est-ce que|quand est-ce|où est-ce|qu'est-ce) \w"
+    r"|(?:我|我们)?(?:该|要|应该|得)?(?:怎么|如何|为什么)(?!都|也|样都)|(?:どうやって|どうすれば|なぜ|どうして))"
+)
+"""How a question begins that may have no mark, in lower case."""
 TRIM = ' \t\n(（"“”„«»*_`#>-–—•:,'
 SPEAKER_FIRST = re.compile(
     r"(?:\w+\W){0,2}?(?:i|i'm|i've|we|we're|ich|wir|yo|je|j'|on|nous|soy|somos|tengo|tenemos|llevo|trabajo|vivo|moi)\b|.{0,4}(?:我(?!妈|爸|哥|姐|弟|妹|们?老板|朋友|同事|同学|的)|[私僕俺咱])"

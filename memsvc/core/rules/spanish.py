@@ -21,7 +21,7 @@ SPANISH_GRAMMAR = Grammar(
         (t.PRONOUNS, r"\bmis pronombres\b|^elle\b(?!,? (?:est|se|a|va)\b)|\buso (?:el pronombre )?(?:elle|ella|él)\b|\bpronombres? (?:es|son|:)|\b(?:ella/la|él/lo|elle/le|she/her|he/him|they/them)\b|\b(?:háblame|trátame|refiér\w+ a mí) (?:en|con|de) (?:femenino|masculino|neutro|elle|ella|él)\b"),
         (t.NICKNAME, r"\b(?:con |lo de )?(?P<name>[\wáéíóúñ'-]+) (?:a secas|basta|me vale|es suficiente|está bien|sobra)\b|\b(?:aquí|os escribe|te escribe|soy (?:la|el)) (?P<name2>[\wáéíóúñ'-]+)\b[.,! ]*(?:$|con \w|de )"),
         (t.NICKNAME, r"\bsoy (?P<name>[\wáéíóúñ'-]+)(?=[.,;!]|$)"),
-        (t.NICKNAME, r"\b(?:todos|todas|todo el mundo|mis \w+|mi \w+|los \w+|en \w+|la gente|amigos|aquí) (?:me )?(?:me dicen|me llaman|dicen|llaman|conocen) (?!que|cuando)\w|\bme (?:dicen|llaman|conocen (?:como|por)) (?!la atención|mucho|que)\w|\b(?:llámame|llamame|dime|decime) (?!si|qué|cómo|cuál|algo|un|la|el|lo|más|que|dónde|cuánto)\w+(?=\W*$|[.,;!]| (?:y|a secas|por\w*|que (?:es|así))\b)|\bpuedes llamarme\b|\bes (?:solo|sólo) para el banco\b|\ben el dni pone\b|\bme pusieron \w+ pero\b|\bnadie me (?:dice|llama) (?:así|por)\b|\blo de \w+ (?:me suena|es (?:para|cosa))\b"),
+        (t.NICKNAME, r"\b(?:todos|todas|todo el mundo|mis \w+|mi \w+|los \w+|en \w+|la gente|amigos|aquí) (?:me )?(?:me dicen|me llaman|dicen|llaman|conocen) (?!que|cuando)\w|\bme (?:dicen|llaman|conocen (?:como|por)) (?!la atención|mucho|que)\w|\b(?:llámame|llamame|dime|decime) (?!(?:cuando|mañana|luego|hoy|al?|esta|antes|después)\b|si|qué|cómo|cuál|algo|un|la|el|lo|más|que|dónde|cuánto)\w+(?=\W*$|[.,;!]| (?:y|a secas|por\w*|que (?:es|así))\b)|\bpuedes llamarme\b|\bes (?:solo|sólo) para el banco\b|\ben el dni pone\b|\bme pusieron \w+ pero\b|\bnadie me (?:dice|llama) (?:así|por)\b|\blo de \w+ (?:me suena|es (?:para|cosa))\b"),
     ),
 )
 
@@ -47,6 +47,7 @@ SPANISH = Language(
     whole_words=True,
     rules=(
         Rule(t.NAME, "llamo", rf"{_I}me llamo {{name}}", "Me llamo Ada.", "Ada", "¿Cómo me llamo?"),
+        Rule(t.NAME, "llamo", rf"{_I}me llamo (?!así|como|igual|la|mucho|también){{small}}", "me llamo ada", "ada", "me llamo así"),
         Rule(t.NAME, "nombre", r"mi nombre (?:completo )?es {name}", "Mi nombre es Ada.", "Ada", "Su nombre es Ada."),
         retraction(t.NAME, "llamo nombre", rf"(?:{_NO} me llamo|mi nombre no es) {{v}}", "No me llamo Bob.", "Bob", "No me llamo Bob."),
         Rule(t.NICKNAME, "llámame llamarme", r"(?:llámame|puedes llamarme) {name}", "Llámame Max.", "Max", "No me llames Max."),
@@ -86,7 +87,7 @@ SPANISH = Language(
         Rule(t.EMPLOYER, "trabajo", rf"{_I}trabajo {_STILL}(?:en|para) {{v}}", "Trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         retraction(t.EMPLOYER, "trabajo", rf"{_I}{_NO} trabajo (?:en|para) {{v}}", "Ya no trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
         Rule(t.STUDIES, "estudio", rf"{_I}estudio {{v}}", "Estudio física.", "física", "No estudio física."),
-        Rule(t.FAMILY, _ONE_WORDS, rf"mi {_ONE},? (?:se llama |es )?{{name}}",
+        Rule(t.FAMILY, _ONE_WORDS, rf"mi (?:nuev[oa] )?{_ONE},? (?:ahora )?(?:se llama |es )?(?:ahora )?{{name}}",
              "Mi esposa se llama Ana.", "Ana", "Su esposa se llama Ana."),
         Rule(t.KIN, _KIN_WORDS, rf"mi (?:pequeñ[oa] )?{_KIN}(?: mayor| menor)?,? (?:se llama |es )?{{name}}",
              "Mi hija Ana viene.", "Ana", "Su hija Ana viene."),
@@ -130,6 +131,8 @@ SPANISH = Language(
              "Tu número es el 612 345 678.", key="phone"),
         Rule(t.ANSWER_LANGUAGE, "responde contesta respóndeme", r"(?:responde|contesta|respóndeme)(?: siempre)? en (?P<v>español|inglés|francés|alemán|italiano|portugués|chino|japonés|ruso|árabe|catalán)\b", "Responde siempre en español.", "español",
              "¿Ella responde en español?"),
+        Rule(t.ANSWER_LENGTH, "respuestas explicaciones", r"(?:quiero |dame |mejor )*(?P<v>(?:respuestas|explicaciones) (?:más )?(?:cortas|breves|largas|detalladas))(?=(?:,? (?:por favor|ahora))*(?:[.!,;\n]|$))", "Quiero respuestas cortas.", "respuestas cortas",
+                 "Ella quiere respuestas cortas."),
         Rule(t.EMOJI, "emojis", r"(?:no uses|sin|no utilices) emojis", "No uses emojis.", "no emojis", "Usas emojis.", fixed="no emojis"),
         Rule(t.EDITOR, "vim neovim emacs code pycharm", rf"{_I}(?:uso|utilizo) (?P<v>(?:neo)?vim|emacs|vs ?code|pycharm)\b", "Uso Emacs.", "Emacs", "No uso Emacs."),
         Rule(t.INDENTATION, "tabuladores espacios tabs", rf"{_I}(?:uso|utilizo) (?P<v>tabuladores|tabs|espacios)\b", "Uso tabuladores.", "tabuladores", "¿Usas tabuladores?"),

@@ -24,6 +24,7 @@ from memsvc.core.rules.sentence_model import (
     judged_in,
 )
 from memsvc.core.rules.sentences import (
+    ASKED,
     CLAUSE_END,
     FRAGMENT_CHARS_MAX,
     SENTENCE_CHARS_READ,
@@ -79,7 +80,7 @@ _CLASSES = frozenset(
     )
 )
 """Topics that are always told: a sentence that a rule has read may state another of them."""
-ORDERS = frozenset((t.INSTRUCTION, t.ANSWER_LANGUAGE, t.EMOJI))
+ORDERS = frozenset((t.INSTRUCTION, t.ANSWER_LANGUAGE, t.ANSWER_LENGTH, t.EMOJI))
 """Topics of what the assistant is told to do."""
 _FOOD = frozenset((t.ALLERGY, t.FOOD_RULE, t.DIET))
 _HEALTH = _FOOD | {t.CONDITION, t.MEDICATION}
@@ -95,6 +96,11 @@ _NEGATED = re.compile(
     r"|\W*(?:绝不|绝对不|千万别|再也不|決して|絶対に?|二度と)"
 )
 """How a sentence begins that negates what the one before told."""
+_BARE_CONDITION = re.compile(
+    r"\W*(?:(?:just |only )?in case (?:i|you|we|they|it|someone|anyone)\b|(?:nur )?(?:falls|für den fall,? dass) (?:ich|du|wir|es|jemand|sie)\b"
+    r"|por si (?:acaso )?\w|au cas où )(?:[^\w,]*[\w']+){1,6}\W*$"
+)
+"""A sentence that only says when another one matters."""
 _OTHER_FIRST = re.compile(
     r"\W*(?:there's|there is|the|an?|der|die|das|eine?|il y a|les?|la|une?|l'|hay|el|los|las|una)\b|.{0,12}(?:さん|くん|ちゃん|の方|の子)[はがに]|.{1,8}的"
 )
@@ -319,7 +325,8 @@ def _statements(
     low = sentence.casefold()
     words = set(_GRAMMAR_WORD.findall(low))
     judged = judged_in(sentence, message)
-    if asks_oneself(low) or (is_conditional(low) and judged.orders < ORDERS_MIN):
+    is_supposed = is_conditional(low) and judged.orders < ORDERS_MIN
+    if is_supposed or asks_oneself(low) or _BARE_CONDITION.match(low):
         return
     read: list[Found] = []
     grammars = grammars_for(low, words)
@@ -397,6 +404,7 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
     is_marked = low.rstrip(TRIM + ")").endswith(("?", "？"))
+    is_marked |= ASKED.match(low, start) is not None and CLAUSE_END.search(low, start) is None
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
     if judged.lasts > LASTS_MIN and not is_marked:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from typing import Final
 
+from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules.quick_pattern import quick_pattern
 
 # fmt: off
@@ -397,9 +398,13 @@ def is_about_text(sentence: str) -> bool:
 
 
 def tells_of_oneself(text: str) -> bool:
-    """Return whether every sentence begins with the speaker: "I have asthma. My boss is Gerda."."""
+    """Return whether every sentence behind a greeting begins with the speaker: "Hi! I'm Ada."."""
     sentences = filter(str.strip, re.split(r"(?<=[.!])\s+|\n", text.lower()))
-    return _COLON_OR_QUOTE.search(text) is None and all(map(_OWN_START.match, sentences))
+    is_own = all(
+        _OWN_START.match(sentence) or (at == 0 and is_greeting_phrase(sentence))
+        for at, sentence in enumerate(sentences)
+    )
+    return is_own and _COLON_OR_QUOTE.search(text) is None
 
 
 def is_statement(clause: str) -> bool:

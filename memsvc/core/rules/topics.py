@@ -215,6 +215,9 @@ ANSWER_LANGUAGE = Topic(
     "answer",
     "answer reply language always",
 )
+ANSWER_LENGTH = Topic(
+    "user_instruction", "answer length", 0.92, "length", "answer reply short long brief"
+)
 EMOJI = Topic("user_instruction", "emojis", 0.92, "emoji", "emojis emoji style answer")
 INSTRUCTION = Topic(
     "user_instruction",

@@ -16,7 +16,7 @@ from memsvc.core.errors import conflict, invalid
 from memsvc.core.facts import Doubt, Fact
 from memsvc.core.items import canonical, fingerprint, hash_of_content
 from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.rules.ended_facts import meant_facts, questioned, with_replacements
+from memsvc.core.rules.ended_facts import meant_facts, questioned, told_anew, with_replacements
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.core.timestamp import parse_timestamp
@@ -472,7 +472,7 @@ class TurnMemory:
             claims = replacing
             known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
         ended = await self._ended(tx, turn, meant, known)
-        merge = fact_rules.merge(known, claims, now)
+        merge = fact_rules.merge(told_anew(known, claims, doubts), claims, now)
         return questioned(merge, known, claims, doubts, now, ended)
 
     async def _ended(

@@ -37,6 +37,8 @@ QUESTIONED = [
     ("東京に住んでいます。", "先週引っ越しました。", "私はどこに住んでいますか？"),
 ]
 HOLDS = [
+    ("I work at Shell.", "I'm not going to quit my job.", "Where do I work?"),
+    ("I work at Shell.", "I don't want to quit my job.", "Where do I work?"),
     ("I live in Oslo.", "Should I have moved out years ago?", "Where do I live?"),
     ("I live in Oslo.", "I might move to Rome if the rent goes up.", "Where do I live?"),
     ("I live in Oslo.", "My brother moved to Rome.", "Where do I live?"),
@@ -66,6 +68,21 @@ HOLDS = [
     ("Ich wohne in Rom.", "Meine Eltern sind umgezogen.", "Wo wohne ich?"),
     ("My dog is called Rex.", "Elvis died in 1977.", "What is my dog called?"),
     ("Ich wohne in Rom.", "Bist du schon umgezogen?", "Wo wohne ich?"),
+    ("I work at Shell.", "how do i quit properly, notice is 4 weeks", "Where do I work?"),
+    ("I work at Shell.", "can i resign before the bonus is paid", "Where do I work?"),
+    ("Ich arbeite bei Siemens.", "wie wird man am besten entlassen", "Wo arbeite ich?"),
+    ("Trabajo en Acme.", "Cómo renuncio sin problemas", "¿Dónde trabajo?"),
+    (
+        "Je travaille chez Renault.",
+        "Comment démissionner proprement",
+        "Où est-ce que je travaille ?",
+    ),
+    ("我住在上海。", "怎么退租比较好", "我住在哪里？"),
+    (
+        "My mum comes to us every spring, straight from the hospital.",
+        "No more fish for me, the smell is awful.",
+        "When does mum come?",
+    ),
 ]
 
 

@@ -50,6 +50,79 @@ async def test_relation_that_is_denied_ends_and_the_true_one_is_learned(
     assert not [fact for fact in told["facts"] if fact.get("key") == "sister"]
 
 
+REPLACED = [
+    ("my boss is Anna Keller", "my new boss is called Tom", {"boss": "Tom"}),
+    ("mein chef heißt Tom", "mein chef heißt jetzt Petra", {"boss": "Petra"}),
+    ("Mi jefa es Ana.", "Mi nueva jefa se llama Eva.", {"boss": "Eva"}),
+    ("Mon chef s'appelle Tom.", "Mon nouveau chef s'appelle Luc.", {"boss": "Luc"}),
+    ("我老板叫安娜。", "我老板现在叫玛丽。", {"boss": "玛丽"}),
+    ("i work at the volksbank", "i left the bank", {}),
+    ("I work for Deutsche Bank.", "I've just left the bank.", {}),
+    ("ich arbeite bei der sparkasse", "ich arbeite nicht mehr bei der kasse", {}),
+    ("I work for Random House.", "I left the house.", {"employer": "Random House"}),
+    ("I'm allergic to walnuts.", "I'm not allergic to nuts.", {"allergy": "walnuts"}),
+    (
+        "we want to go to Lisbon over easter",
+        "we're not going to Lisbon, it's Porto now",
+        {"statement": "we're not going to Lisbon, it's Porto now"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "told"), REPLACED)
+async def test_value_that_another_one_replaces_ends(
+    door: Door, clock: FakeClock, first: str, then: str, told: dict[str, str]
+) -> None:
+    await say(door, "t1", first, session="a", user_id="ada")
+    assert len(await facts_of(door, "ada")) == 1
+    clock.advance(days=1)
+    await say(door, "t2", then, session="b", user_id="ada")
+    assert await facts_of(door, "ada") == told
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (
+            "im vegetarian since i was 19 but since last month i eat fish sometimes",
+            "no more fish for me, im vegetarian again",
+        ),
+        (
+            "Ich bin vegan, aber seit Mai esse ich manchmal Fisch.",
+            "Kein Fisch mehr für mich, ich bin wieder vegan.",
+        ),
+    ],
+)
+async def test_diet_that_is_taken_up_again_is_told_in_the_new_words(
+    door: Door, clock: FakeClock, first: str, then: str
+) -> None:
+    await say(door, "t1", first, session="a", user_id="ada")
+    clock.advance(days=1)
+    assert (await say(door, "t2", then, session="b", user_id="ada"))["fact_ids"] == ["user_diet"]
+    told = await door("memory_profile", user_id="ada")
+    assert then.rstrip(".") in told["text"]
+    assert first.rstrip(".") not in told["text"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_doubted"),
+    [
+        ("Lia hat Asthma.", "lia hat doch kein asthma", True),
+        ("Lia has asthma.", "lia doesn't have asthma after all", True),
+        ("Lia hat Asthma.", "Max hat doch keine Grippe.", False),
+    ],
+)
+async def test_illness_of_another_that_is_denied_is_in_doubt(
+    door: Door, clock: FakeClock, first: str, then: str, *, is_doubted: bool
+) -> None:
+    await say(door, "t1", first, session="a", user_id="ada")
+    clock.advance(days=1)
+    await say(door, "t2", then, session="b", user_id="ada")
+    listed = await door(LIST, session_id="new", user_id="ada")
+    current = [one for one in listed["facts"] if first.startswith(one["statement"].rstrip("."))]
+    assert all(one["doubt"] for one in current) is is_doubted
+
+
 async def test_denied_relation_ends_only_for_the_person_who_is_named(door: Door) -> None:
     said = "My sister is called Marta. My sister is called Lena."
     await say(door, "t1", said, session="a", user_id="ada")
