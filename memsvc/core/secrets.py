@@ -18,7 +18,7 @@ NOT_ASKED_FOR: Final = "tells a secret or a code that the question does not ask 
 """Reason for which recall leaves something out."""
 
 _WORDS: Final = (
-    r"pass[ _-]?(?:word|wd|code|phrase)s?|(?<!\d )pwd?|secret(?:["
+    r"pass[ _-]?(?:word|wd|code|phrase)s?|(?<!\d )pwd?(?!-\d)|secret(?:["
     r" _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
     r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:["
     r" _-](?:code|number))?"
@@ -93,8 +93,10 @@ _NO_TEXTS: Final = frozenset({"id", "call_id", "encrypted_content"})
 _DATA_URL: Final = "data:"
 
 
-_HELD: Final = TextCache[bool](4096)
-"""Whether the latest texts hold a secret: recalls look at the same ones again."""
+_TELLS: Final = TextCache[bool](4096)
+"""Whether the latest texts tell a secret: recalls look at the same ones again."""
+_DIGIT: Final = re.compile(r"\d")
+_BARE: Final = re.compile(r"\b(?:secret|token)s?\b(?! key)", re.IGNORECASE)
 
 
 def replace_secrets(text: str) -> str:
@@ -216,7 +218,16 @@ def asks_for_secret(question: str) -> bool:
 
 def holds_secret(text: str) -> bool:
     """Return whether a text tells a secret or a code, so that nothing else is told in its words."""
-    return _HELD.get(text, lambda text: is_secret(text, text) or is_code(text))
+    return is_secret(text, text) or is_code(text)
+
+
+def tells_secret(text: str) -> bool:
+    """Return whether a text tells a secret or a code, and does not only use the word secret."""
+    return _TELLS.get(text, _tells)
+
+
+def _tells(text: str) -> bool:
+    return holds_secret(text if _DIGIT.search(text) else _BARE.sub(" ", text))
 
 
 def is_code(text: str) -> bool:

@@ -391,7 +391,7 @@ class Dispatch:
         anywhere = replace(caller, surface_hidden_tools=frozenset())
         if tool is None:
             hint = suggest_name(name, (one.name for one in self.tools_for(caller)))
-        elif self.is_visible(anywhere, tool) and caller.is_offered(tool.permission):
+        elif self.is_visible(anywhere, tool) and tool.permission in caller.permissions:
             hint = _NOT_OVER_MCP
         return not_found(f"Unknown tool: {name}", recovery=hint or None)
 

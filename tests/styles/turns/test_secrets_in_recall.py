@@ -112,3 +112,9 @@ async def test_search_shows_no_secret_in_the_title_of_a_turn_unless_asked(door: 
     assert titles
     assert not [secret for secret in SECRETS if secret in str(titles)]
     assert "Kirsche77" in str(await door("search", query="wifi password"))
+
+
+async def test_word_secret_alone_withholds_nothing(door: Door) -> None:
+    said = "Nan's gingerbread: it's a spoonful of cold tea. That's the secret!"
+    await say(door, "t2", said, session="a6", user_id="ada")
+    assert "cold tea" in (await told(door, "What makes the biscuits of my grandmother special?"))[0]

@@ -30,7 +30,7 @@ from memsvc.core.ranking import (
     bm25_term_score,
 )
 from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, holds_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
 from memsvc.store.recalls import RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
@@ -169,7 +169,7 @@ def fact_chunks(
     chunks = [show_fact(one, fact) for fact, one in found]
     if withholds and not asks_for_secret(request.question.text):
         for chunk, (fact, one) in zip(chunks, found, strict=True):
-            if _evidence(one) < FLOOR and holds_secret(fact.statement.told):
+            if _evidence(one) < FLOOR and tells_secret(fact.statement.told):
                 chunk.reason = NOT_ASKED_FOR
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
@@ -177,7 +177,7 @@ def fact_chunks(
         by_kind = statement.fact_id in request.ids or (
             request.wants_profile
             and statement.tier is FactTier.L0
-            and not holds_secret(statement.told)
+            and not tells_secret(statement.told)
         )
         if by_kind and statement.identity not in identities:
             score = statement.confidence

@@ -25,7 +25,7 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, holds_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
 from memsvc.store.recalls import OutdatedFact
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
@@ -449,7 +449,7 @@ class TurnSelection:
 
     def may_quote(self, text: str) -> bool:
         """Return whether a text tells no secret, or the question asks for one."""
-        return self._tells_secrets or not holds_secret(text)
+        return self._tells_secrets or not tells_secret(text)
 
     def why_not(self, item: Candidate) -> str:
         """Return why an item is not shown, "" where it may be."""
