@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, get_args
 
 from memsvc.core.frozen import frozen
-from memsvc.core.secrets import is_code
+from memsvc.core.secrets import tells_secret
 
 
 class FactTier(StrEnum):
@@ -477,13 +477,13 @@ def profile_facts(
 ) -> list[tuple[ProfileClass, Fact]]:
     """Return the facts of a profile in an order that new facts do not change: class, then age.
 
-    No code is among them."""
+    No secret and no code is among them."""
     told = [
         (name, fact)
         for fact in facts
         if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
-        and not is_code(fact.statement.told)
+        and not tells_secret(fact.statement.told)
     ]
     order = PROFILE_CLASSES.index
     return sorted(told, key=lambda pair: (order(pair[0]), pair[1].valid_from, pair[1].entry))

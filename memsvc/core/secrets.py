@@ -11,16 +11,19 @@ from pydantic import Field, field_validator
 from memsvc.core.background import run_in_thread
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.options import Options
+from memsvc.core.text_cache import TextCache
 
 PLACEHOLDER: Final = "[secret]"
+NOT_ASKED_FOR: Final = "tells a secret or a code that the question does not ask for"
+"""Reason for which recall leaves something out."""
 
 _WORDS: Final = (
-    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd?|secret(?:["
+    r"pass[ _-]?(?:word|wd|code|phrase)s?|(?<!\d )pwd?(?!-\d)|secret(?:["
     r" _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
     r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:["
     r" _-](?:code|number))?"
-    r"|passwort|kennwort|geheimzahl|mot de passe|code"
-    r" secret|contraseña|senha|parola|wachtwoord|пароль"
+    r"|(?:pass|kenn)w(?:ort|örter)|geheimzahl|mots? de passe|code"
+    r" secret|contraseñas?|senha|parola|wachtwoord|пароль"
 )
 _CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
 """Names of secrets in statements such as "my password is"."""
@@ -48,11 +51,12 @@ _NAMED: Final = re.compile(
     re.IGNORECASE,
 )
 _CODE_WORD: Final = (
-    r"(?<![A-Za-z])(?:(?:[a-zäöü]+)?code|pin(?:[ -](?:code|number))?|geheimzahl|combination"
-    r"|kombination|combinaison|código|combinación)(?![a-z])|密[码碼]|暗証番号"
+    r"(?<![A-Za-z])(?:(?:[a-zäöü]+)?codes?|pins?(?:[ -](?:code|number))?|geheimzahl|combination"
+    r"|kombination|combinaison|códigos?|combinación)(?![a-z])|密[码碼]|暗証番号"
 )
+_CODE_NAME: Final = re.compile(_CODE_WORD, re.IGNORECASE)
 _CODE: Final = re.compile(
-    rf"(?:{_CODE_WORD})(?:[^.;!?\n\d]{{0,40}}?(?::|=|：|\b(?:is|ist|est|es)\b(?: now)?|是|成|为|為|は))?"
+    rf"(?:{_CODE_WORD})(?:[^.;!?\n\d]{{0,40}}?(?::|=|：|\b(?:is|ist|lautet|est|es)\b(?: now)?|是|成|为|為|は))?"
     r"\s{0,2}(?=(?:[A-Z#* -]{0,3}\d){3})[A-Z#*]{0,2}\d[A-Z]?[\d #*-]{1,10}[A-Z#*]{0,2}(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
@@ -87,6 +91,12 @@ SECRET_CHARS: Final = 8_200
 _NO_TEXTS: Final = frozenset({"id", "call_id", "encrypted_content"})
 """Members of items that programs read and no person wrote."""
 _DATA_URL: Final = "data:"
+
+
+_TELLS: Final = TextCache[bool](4096)
+"""Whether the latest texts tell a secret: recalls look at the same ones again."""
+_DIGIT: Final = re.compile(r"\d")
+_BARE: Final = re.compile(r"\b(?:secret|token)s?\b(?! key)", re.IGNORECASE)
 
 
 def replace_secrets(text: str) -> str:
@@ -201,9 +211,23 @@ def is_secret(value: str, context: str) -> bool:
     return any(_is_random(word) for word in _LONG.findall(value))
 
 
+def asks_for_secret(question: str) -> bool:
+    """Return whether a question names a password, PIN, code or the like."""
+    return any(pattern.search(question) for pattern in (_SECRET_CONTEXT, _CARD_WORDS, _CODE_NAME))
+
+
 def holds_secret(text: str) -> bool:
     """Return whether a text tells a secret or a code, so that nothing else is told in its words."""
     return is_secret(text, text) or is_code(text)
+
+
+def tells_secret(text: str) -> bool:
+    """Return whether a text tells a secret or a code, and does not only use the word secret."""
+    return _TELLS.get(text, _tells)
+
+
+def _tells(text: str) -> bool:
+    return holds_secret(text if _DIGIT.search(text) else _BARE.sub(" ", text))
 
 
 def is_code(text: str) -> bool:

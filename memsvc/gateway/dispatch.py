@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -67,6 +68,10 @@ class Catalogue:
 
 NAME_CHARS_MAX = 64
 ERRORS_MAX = 5
+_NOT_OVER_MCP: Final = (
+    "call the tool over REST; MCP offers administrative tools only with"
+    " settings.mcp.tools.admin.over_mcp"
+)
 REMOVALS_MAX: Final = 20
 """Removals of one call that its user is shown."""
 
@@ -380,9 +385,14 @@ class Dispatch:
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names.
 
-        None takes the place of a hidden tool: it may do something else."""
-        visible = () if self.catalogue.get(name) else (one.name for one in self.tools_for(caller))
-        hint = suggest_name(name, visible)
+        None takes the place of a hidden tool: it may do something else. Of one that the key may
+        call elsewhere, the error says where."""
+        tool, hint = self.catalogue.get(name), ""
+        anywhere = replace(caller, surface_hidden_tools=frozenset())
+        if tool is None:
+            hint = suggest_name(name, (one.name for one in self.tools_for(caller)))
+        elif self.is_visible(anywhere, tool) and tool.permission in caller.permissions:
+            hint = _NOT_OVER_MCP
         return not_found(f"Unknown tool: {name}", recovery=hint or None)
 
 

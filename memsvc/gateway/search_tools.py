@@ -24,6 +24,7 @@ from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import USERS_ROOT
 from memsvc.core.ports import PassageSearch
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext, UserSearch
 from memsvc.gateway.dispatch import validate
@@ -152,7 +153,10 @@ class SearchTools:
             kind, _, rest = name.partition(":")
             told = text if kind != "turn" else await self._turn(scope, rest, TITLE_ITEMS)
             if told:  # nothing is told of a turn that was forgotten meanwhile
-                results.append(FoundReference(name, _title(name, told), _url(scope, name)))
+                title = _title(name, told)
+                if kind == "turn" and tells_secret(title) and not asks_for_secret(query):
+                    title = _title(name, "")
+                results.append(FoundReference(name, title, _url(scope, name)))
         return FoundReferences(results)
 
     async def _passages(
@@ -268,8 +272,10 @@ class SearchTools:
         nearest = confidence["relevance"] > 0 and not is_relevant
         turns: dict[str, str] = {}
         for each in explanation.get("candidates", ()):
-            if each["kind"] == "turn" and (
-                each["shown"] or nearest or (is_relevant and "session" not in each)
+            if (
+                each["kind"] == "turn"
+                and each.get("reason") != NOT_ASKED_FOR
+                and (each["shown"] or nearest or (is_relevant and "session" not in each))
             ):
                 turn = each["ref"].rsplit("-", 2)[0]
                 place = quote(each.get("session", session), safe="")
@@ -338,7 +344,7 @@ async def _call(
 def _title(name: str, text: str) -> str:
     kind, _, rest = name.partition(":")
     first = " ".join(text.split())[:TITLE_CHARS]
-    return f"{kind} {unquote(rest)}: {first}"
+    return f"{kind} {unquote(rest)}{first and f': {first}'}"
 
 
 def _url(scope: Scope, name: str) -> str:

@@ -131,6 +131,11 @@ OUTDATED = f"""
                 AND valid_from = ANY(ARRAY(SELECT said_at FROM said))
                 AND (valid_to <= $4 OR (doubt ->> 'said_at')::timestamptz <= $4) OFFSET 0
         ) AS f JOIN said AS e ON e.said_at = f.valid_from AND e.ref = f.evidence ->> 'item'
+        WHERE NOT EXISTS (
+            SELECT FROM facts AS h WHERE h.tenant = $1 AND h.project = $2
+                AND h.book = ANY($5::int8[]) AND h.fact_id = f.fact_id AND h.key = f.key
+                AND h.slot = f.slot AND h.state = 'active' AND h.record <> f.record
+                AND h.value = f.value AND h.evidence ->> 'item' = e.ref)
         UNION ALL
         SELECT e.book, e.entry, '', f.state, f.doubt, f.value, f.statement, f.valid_from,
             f.valid_to, f.fact_id, f.key, f.slot, f.superseded_by, false

@@ -194,3 +194,17 @@ async def test_a_listing_leaves_out_what_is_disabled_or_hidden(dispatch: Dispatc
 async def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two tools are named echo"):
         Catalogue([tool("echo", echo), tool("echo", echo)])
+
+
+async def test_tool_that_only_this_surface_lacks_names_the_other_one(dispatch: Dispatch) -> None:
+    caller = replace(CALLER, surface_hidden_tools=frozenset({"echo"}))
+    outcome = await call(dispatch, "echo", {}, caller)
+    assert outcome.body["code"] == "NOT_FOUND"
+    assert "REST" in outcome.body["recovery"]
+    for no_key_of_it in (
+        replace(caller, hidden_tools=frozenset({"echo"})),
+        replace(caller, permissions=frozenset()),
+    ):
+        outcome = await call(dispatch, "echo", {}, no_key_of_it)
+        unknown = await call(dispatch, "zzzzzzzz", {}, no_key_of_it)
+        assert outcome.body.get("recovery") == unknown.body.get("recovery")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.door import Door
 from tests.fakes import FakeClock
-from tests.styles.turns.talk import ask, file_records, row_counts, say, values
+from tests.styles.turns.talk import ask, file_records, memory, row_counts, say, values
 
 CORRECT, LIST = "memory_correct_fact", "memory_list_facts"
 U1 = {"session_id": "s1", "user_id": "u1"}
@@ -269,3 +269,85 @@ async def test_a_rule_puts_a_correction_in_doubt_and_does_not_undo_it(
     assert (done["fact"]["state"], done["fact"]["doubt"]) == ("active", None)
     await say(door, "t3", "I live in Oslo.", user_id="u1")
     assert (await only(door, "Oslo", state="active"))["state"] == "active"
+
+
+PLAIN = {
+    "Remember that the insurance number of the house is WG-4471-882.": "WG-4471-883",
+    "Remember that mum's birthday is on 6 march, she turns 72.": "7 march",
+    "Remember that my goal for the club is 68 members.": "66",
+}
+
+
+@pytest.mark.parametrize(("said", "value"), PLAIN.items())
+async def test_value_takes_its_place_in_a_plain_sentence_and_the_message_is_marked(
+    door: Door, clock: FakeClock, said: str, value: str
+) -> None:
+    await say(door, "t1", said, user_id="u1")
+    clock.advance(hours=1)
+    [old] = (await door(LIST, **U1, fact_id="user_statement"))["facts"]
+    done = await door(CORRECT, **U1, record_id=old["record_id"], value=value)
+    statement = done["fact"]["statement"]
+    assert (value in statement, len(statement)) == (True, len(old["statement"])), statement
+    assert done["fact"]["value"].rstrip(".") == statement.rstrip(".")
+    told = await ask(door, said.removeprefix("Remember that "), user_id="u1", session="s2")
+    [turn] = memory(told)["turns"]
+    assert turn["superseded_by"].rstrip(".") == statement.rstrip(".")
+
+
+@pytest.mark.parametrize("value", ["Anton", "7 march", "12"])
+async def test_value_that_is_no_sentence_is_refused_for_a_plain_sentence(
+    door: Door, admin: asyncpg.Connection, value: str
+) -> None:
+    await say(door, "t1", "Remember that the club meets from 5 to 7 at the mill.", user_id="u1")
+    [old] = (await door(LIST, **U1))["facts"]
+    before = await row_counts(admin)
+    refused = await door.refuses(
+        "INVALID_ARGUMENT", CORRECT, **U1, record_id=old["record_id"], value=value
+    )
+    assert f"as statement; the fact is: {old['statement']}" in str(refused)
+    assert await row_counts(admin) == before
+
+
+async def test_restoring_ends_the_correction_and_leaves_no_mark_of_it(
+    door: Door, clock: FakeClock
+) -> None:
+    said = "Remember that I want short answers, no bullet points please."
+    await say(door, "t1", said, user_id="u1")
+    clock.advance(hours=1)
+    [old] = (await door(LIST, **U1))["facts"]
+    for statement in ("The moon is made of cheese.", "The sun is made of butter."):
+        [now] = (await door(LIST, **U1))["facts"]
+        await door(CORRECT, **U1, record_id=now["record_id"], statement=statement)
+        clock.advance(hours=1)
+    await door(CORRECT, **U1, record_id=old["record_id"], restore=True)
+    [active] = (await door(LIST, **U1))["facts"]
+    assert (active["value"], active["state"]) == (old["value"], "active")
+    told = await ask(door, "Which bullet points and short answers?", user_id="u1", session="s2")
+    assert "superseded_by" not in str(memory(told))
+    assert "made of" not in str(memory(told))
+
+
+async def test_restoring_a_questioned_fact_ends_the_doubt_alone(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "My sister is called Marta.", user_id="u1")
+    clock.advance(hours=1)
+    [old] = (await door(LIST, **U1))["facts"]
+    about = {"session_id": "s1", "user_id": "u1", "record_id": old["record_id"]}
+    await door("memory_feedback", **about, verdict="wrong")
+    done = await door(CORRECT, **about, restore=True)
+    assert (done["changed"], done["fact"]) == (True, old)
+    assert (await door(LIST, **U1, state="all"))["facts"] == [old]
+
+
+async def test_correcting_the_rest_of_a_sentence_keeps_the_name_in_it(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "My mum Helga gets a new hip on 12 December.", user_id="u1")
+    clock.advance(hours=1)
+    helga = await only(door, "Helga")
+    statement = "mum's hip operation is on 19 December"
+    done = await door(CORRECT, **U1, record_id=helga["record_id"], statement=statement)
+    assert (done["fact"]["statement"], "beside the fact" in done["note"]) == (statement, True)
+    kept = await only(door, "Helga")
+    assert (kept["state"], kept["doubt"]["text"]) == ("questioned", statement)

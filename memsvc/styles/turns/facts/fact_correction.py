@@ -1,6 +1,7 @@
 """Correction of facts by a person; what was held before stays as history."""
 
 import hashlib
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from memsvc.core.facts import (
     Merge,
     Statement,
     normalized_value,
+    record_id,
     slot_of,
 )
 from memsvc.core.frozen import frozen
@@ -77,7 +79,33 @@ PLAIN_NOTE: Final = (
     "the statement has no form that the rules know and does not say what the fact was about, so it"
     " was stored as a plain statement in place of the fact"
 )
+BESIDE_NOTE: Final = (
+    "the statement corrects something else in the sentence that says the fact, so it was stored"
+    " as a plain statement beside the fact, which is questioned"
+)
 ENDED_NOTE: Final = "the statement denies the fact, so the fact was ended and nothing replaces it"
+_SENTENCES: Final = (topics.STATEMENT.key, topics.INSTRUCTION.key)
+"""Keys of facts whose value is a whole sentence."""
+_OTHERS: Final = (topics.FAMILY.fact_id, topics.KIN.fact_id, topics.PET.fact_id)
+"""Ids of facts that name somebody of whom the same sentence may tell more."""
+_MONTH: Final = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|ene|abr|ago|dic|janv|fév|avr"
+    r"|juin|juil|aoû|déc)[a-zéû]*\.?"
+)
+_PARTS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}(?![a-z])"
+            rf"|\b{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b"
+            r"|\b\d{4}-\d\d-\d\d\b|\b\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d\d)?"
+            r"|\d{1,2}月\d{1,2}[日号]"
+        ),
+        r"\b(?=[A-Z/-]*\d)(?=[\d/-]*[A-Z])[A-Z\d]+(?:[/-][A-Z\d]+)+\b",
+        r"(?<![\w.,:/-])\d+(?:[.,]\d+)?(?![\w:/-]|[.,]\d)",
+    )
+)
+"""Dates, identifiers and numbers: a value of one of these kinds can stand in another's place."""
 SAYS_MIN: Final = 2
 """Terms of a statement in which the rules read nothing, without which it says nothing true."""
 WRONG: Final = "reported as wrong"
@@ -151,6 +179,10 @@ class FactCorrection:
             old = await _find(tx, list(indexes), session, record_id)
             policy = await self._policy(tx, session, old.statement.evidence.session)
             fact_index, is_active = indexes[old.index_id], old.state is FactState.ACTIVE
+            if is_active and old.doubt is not None and isinstance(correction, Restored):
+                merged = Merge((), (), 0, questioned=((old, None),))
+                await write_merge(tx, fact_index, merged, [], now)
+                return CorrectedFact(replace(old, doubt=None), True)
             new, note = _corrected(old.statement, correction, now)
             if new is None and is_active:
                 await write_merge(tx, fact_index, Merge((), (), 0, deleted=(old,)), [], now)
@@ -173,8 +205,14 @@ class FactCorrection:
                     recovery="correct the current value of the fact, or restore the value with"
                     " this record_id",
                 )
-            closed = {fact.place: fact for fact in [*known, *([old] if is_active else [])]}
-            merged = Merge((new,), tuple((fact, new.record) for fact in closed.values()), 0)
+            replaced = [old] if is_active else await _correcting(tx, list(indexes), old)
+            doubted: tuple[tuple[Fact, Doubt | None], ...] = ()
+            if note == BESIDE_NOTE:
+                replaced = []
+                source = old.statement.evidence
+                doubted = ((old, Doubt(new.statement, now, source.session, source.turn)),)
+            closed = {one.place: (one, new.record) for one in [*known, *replaced]}
+            merged = Merge((new,), tuple(closed.values()), 0, questioned=doubted)
             expires_at = policy.expires_at(new, now)
             stored = [StatementWithExpiry(new, expires_at)]
             await write_merge(tx, fact_index, merged, stored, now)
@@ -244,6 +282,21 @@ async def _find(tx: Tx, index_ids: Sequence[int], session: str, record_id: str) 
     )
 
 
+async def _correcting(tx: Tx, index_ids: Sequence[int], old: Fact) -> list[Fact]:
+    """Return the current fact by which a person corrected a past one, directly or in steps."""
+    by = old.superseded_by
+    while by:
+        name = record_id(old.statement.evidence.session, by)
+        found = await fact_history.find_by_names(tx, index_ids, names=[name], session="", turns=())
+        fact = next((one for one in found if one.statement.record_id == name), None)
+        if fact is None or fact.statement.evidence.origin != "person":
+            break
+        if fact.state is FactState.ACTIVE:
+            return [fact]
+        by = fact.superseded_by
+    return []
+
+
 def _corrected(
     old: Statement, correction: Correction, now: datetime
 ) -> tuple[Statement | None, str | None]:
@@ -257,6 +310,8 @@ def _corrected(
             value, statement = old.value, old.statement
         case NewValue(text=text):
             value = _checked(text, "value", old.key)
+            if old.key in _SENTENCES and value != old.value:
+                return _corrected(old, NewStatement(_sentence_with(old, value)), now)
             value_is_prefix = normalized_value(old.statement).startswith(
                 normalized_value(old.value)
             )
@@ -328,11 +383,30 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None] |
     if not is_of_kind and (is_denial or words.isdisjoint(terms(old.key))):
         plain = topics.STATEMENT
         kept = replace(old, fact_id=plain.fact_id, key=plain.key, slot="-", keywords=plain.keywords)
-        return kept, statement, PLAIN_NOTE
+        shared = words.intersection(terms(old.statement))
+        is_beside = old.fact_id in _OTHERS and len(shared) >= SAYS_MIN
+        is_beside = is_beside and not is_denial and words.isdisjoint(known_words)
+        return kept, statement, BESIDE_NOTE if is_beside else PLAIN_NOTE
     known = normalized_value(old.value)
     is_whole = is_denial or normalized_value(old.statement).startswith(known)
     is_said = not is_whole and known in normalized_value(statement)
     return old, old.value if is_said else statement, KIND_NOTE
+
+
+def _sentence_with(old: Statement, value: str) -> str:
+    """Return the sentence that a plain fact is, with a value in place of its only one of that kind.
+
+    A value that is a sentence itself is returned. INVALID_ARGUMENT for any other."""
+    sentence = old.statement or old.value
+    kind = next((kind for kind in _PARTS if kind.fullmatch(value)), None)
+    if kind is not None and len(kind.findall(sentence)) == 1:
+        return kind.sub(lambda _: value, sentence)
+    if kind is None and len(terms(value)) > SAYS_MIN:
+        return value
+    raise invalid(
+        "value is not a sentence, but the fact is one",
+        recovery=f"pass the corrected sentence as statement; the fact is: {sentence}",
+    )
 
 
 def _checked(text: str, name: str, key: str) -> str:
@@ -342,7 +416,7 @@ def _checked(text: str, name: str, key: str) -> str:
     if len(plain) > STATEMENT_CHARS_MAX:
         raise invalid(f"{name} is limited to {STATEMENT_CHARS_MAX} characters")
     if is_secret(plain, f"{key.replace('_', ' ')} {plain}"):
-        raise invalid(f"{name} looks like a secret, and secrets are not stored in facts")
+        raise invalid(f"{name} contains or names a password, key or other secret; facts hold none")
     return plain
 
 

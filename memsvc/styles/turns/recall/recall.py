@@ -262,14 +262,18 @@ class TurnRecall:
             quote_finder,
             known=known,
             prompt=prompt,
-            sessions=ranked.sessions,
+            ranked=ranked,
         )
-        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of)
+        withholds = request.told_in is not None
+        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of, withholds=withholds)
         profile = told_profile(read, of_facts, self._options, self._costs)
         turns = selection.chunks(selected)
         turns += selection.answers(turns, read.items)
+        turns = selection.without_repeats(turns)
         facts_first, later = within_share(
-            [one for one in of_facts if one.kind == "fact"][: self._options.recall_facts_limit],
+            [one for one in of_facts if one.kind == "fact" and not one.reason][
+                : self._options.recall_facts_limit
+            ],
             self._options.recall_tok_max,
         )
         insights = [
@@ -380,13 +384,13 @@ def _tell_changes(
     """Mark what later messages change about the chunks; return such messages to show beside."""
     changes = said_changes([one for one in ranked.pool.changes if one.place in read.items])
     words_of = once_read()
-    mark_changes(chunks, changes, read.outdated, words_of)
+    mark_changes(chunks, changes, read.outdated, words_of, selection.may_quote)
     facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
     result = []
     for message in following(chunks, changes, facts, words_of):
-        if not selection.why_not(message):
+        if not selection.why_not(message) and selection.show(message):
             message.score, message.parts = 0.0, {"change": 0.0}
-            result.append(selection.show(message))
+            result.append(message)
     return result
 
 

@@ -8,11 +8,12 @@ from typing import Any, Final
 from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Candidate, Kind
+from memsvc.core.secrets import tells_secret
 from memsvc.core.timestamp import short_time
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import budget
 from memsvc.styles.turns.file_layout import exact_timestamp
-from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, quote_text
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, Range, quote_text
 
 IN_CONTEXT: Final = "in the recent context"
 OVER_THE_BUDGET: Final = "over the token budget"
@@ -154,7 +155,7 @@ def _doubt_fields(fact: Fact) -> dict[str, Any]:
     doubt = fact.doubt
     if doubt is None:
         return {}
-    said = {"text": doubt.text} if doubt.text else {}
+    said = {"text": doubt.text} if doubt.text and not tells_secret(doubt.text) else {}
     return {"questioned": said | {"time": f"{doubt.said_at:%Y-%m-%d}"}}
 
 
@@ -180,16 +181,14 @@ def show_insight(candidate: Candidate, insight: Insight) -> Candidate:
     return candidate
 
 
-def show_item(candidate: Candidate, quote_finder: QuoteFinder, *, chars_max: int) -> Candidate:
-    """Let a candidate that was read show its text, or a quote of it."""
-    ranges = quote_finder.ranges(candidate.text, chars_max)
+def show_item(candidate: Candidate, ranges: Sequence[Range]) -> None:
+    """Let a candidate that was read show these ranges of its text."""
     quoted = quote_text(candidate.text, ranges)
     candidate.fields, candidate.reason = {"text": quoted}, ""
     candidate.tokens = (
         candidate.item_tokens * len(quoted) // len(candidate.text) + budget.CHUNK_TOKENS
     )
     candidate.text_ranges = ranges if quoted != candidate.text else None
-    return candidate
 
 
 def show_passage(candidate: Candidate, quote_finder: QuoteFinder, *, chars_max: int) -> Candidate:

@@ -25,15 +25,20 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
 from memsvc.store.recalls import OutdatedFact
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.recall_request import RecallRequest
-from memsvc.styles.turns.recall.recalled import IN_CONTEXT, OVER_THE_BUDGET, show_item
+from memsvc.styles.turns.recall.recalled import (
+    IN_CONTEXT,
+    OVER_THE_BUDGET,
+    show_item,
+)
 from memsvc.styles.turns.recall.recalled_facts import FactRequest
-from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder
+from memsvc.styles.turns.recall.sentence_quotes import QuoteFinder, before_secret, quote_text
 
 OTHER_SESSION_WEIGHT: Final = 0.8
 """Factor of items of other sessions: an equal match of the session itself comes first, and one from
@@ -171,11 +176,12 @@ def mark_changes(
     changes: Sequence[SaidChange],
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
     words_of: WordsOf,
+    may_quote: Callable[[str], bool],
 ) -> None:
     """Mark each item whose facts ended, or that a later change names, with what replaced it.
 
     A sentence of change that one chunk tells, or its own message, is told once: another item says
-    on which day it was said."""
+    on which day it was said. So it is where `may_quote` refuses the sentence."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks} - {""}
     told |= {said.change.text for said in changes if said.message.place in shown}
@@ -197,7 +203,11 @@ def mark_changes(
             if said.is_after(chunk) and _is_outdated(said.change, chunk.text, words_of)
         )
         marks = dict(ended or islice(named, 1))
-        by = [words for words, day in marks.items() if not day or words not in told]
+        by = [
+            words
+            for words, day in marks.items()
+            if not day or (words not in told and may_quote(words))
+        ]
         told |= {said.change.text for said in changes} & set(by)
         if by:
             _mark(chunk, "superseded_by", "; ".join(by))
@@ -340,7 +350,8 @@ class TurnSelection:
 
     `known` are digests of items that the caller has, `prompt` the entries of items in the recent
     context; neither is recalled again, nor is what the turn itself has already stored. Only
-    items of `sessions` may be shown."""
+    items of the sessions of `ranked` may be shown, and a secret only if it is asked for or is an
+    answer by itself."""
 
     def __init__(
         self,
@@ -350,7 +361,7 @@ class TurnSelection:
         *,
         known: Collection[int],
         prompt: Collection[int],
-        sessions: Collection[str],
+        ranked: RankedMatches,
     ) -> None:
         self._limit = options.recall_turns_limit
         self._chars_max = options.snippet_chars_max
@@ -360,21 +371,24 @@ class TurnSelection:
         self._prompt = prompt
         self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
-        self._sessions = sessions
+        self._ranked = ranked
+        self._tells_secrets = asks_for_secret(request.question.text)
+        self._withheld: set[tuple[str, str]] = set()
         self._count = 0
 
     def chunks(self, selected: Sequence[Candidate]) -> list[Candidate]:
         """Return the items to show, of those that were read, in this order; others get a reason."""
-        result: list[Candidate] = []
-        for item in selected:
-            item.reason = self._reason_against(item)
-            if not item.reason:
-                self._count += 1
-                result.append(self.show(item))
-        return result
+        return [item for item in selected if self._is_shown(item)]
+
+    def _is_shown(self, item: Candidate) -> bool:
+        """Return whether an item is shown, which then has what is shown of it, or else a reason."""
+        item.reason = self._reason_against(item)
+        is_shown = not item.reason and self.show(item)
+        self._count += is_shown
+        return is_shown
 
     def _reason_against(self, item: Candidate) -> str:
-        if item.session not in self._sessions:
+        if item.session not in self._ranked.sessions:
             return UNDER_THE_FLOOR
         if reason := self.why_not(item):
             return reason
@@ -404,18 +418,38 @@ class TurnSelection:
         self._limit += len(found)
         result = []
         for item, score in found:
-            if not self._reason_against(item):
-                self._count += 1
+            if self._is_shown(item):
                 item.score, item.parts = score, {ANSWER: score}
-                result.append(self.show(item))
+                result.append(item)
         return result
 
-    def show(self, item: Candidate) -> Candidate:
-        """Return an item with what is shown of it, the shorter the more come before it."""
-        share = QUOTE_SHARES[min(max(self._count, 1), len(QUOTE_SHARES)) - 1]
-        show_item(item, self._quote_finder, chars_max=share * self._chars_max // 6)
+    def without_repeats(self, shown: Sequence[Candidate]) -> list[Candidate]:
+        """Return the items without answers that may repeat a secret withheld from their turn."""
+        for item in shown:
+            if item.role != "user" and (item.session, turn_of(item.ref)) in self._withheld:
+                item.reason = NOT_ASKED_FOR
+        return [item for item in shown if not item.reason]
+
+    def show(self, item: Candidate) -> bool:
+        """Give an item what is shown of it, the shorter the more come before it.
+
+        Returns whether it may be shown; otherwise it has the reason."""
+        share = QUOTE_SHARES[min(self._count, len(QUOTE_SHARES) - 1)]
+        ranges = self._quote_finder.ranges(item.text, share * self._chars_max // 6)
+        is_answer = self._ranked.confidence.answers_alone(item)
+        if not is_answer and not self.may_quote(quote_text(item.text, ranges)):
+            ranges = before_secret(item.text, ranges)
+            self._withheld.add((item.session, turn_of(item.ref)))
+        if not ranges:
+            item.reason = NOT_ASKED_FOR
+            return False
+        show_item(item, ranges)
         self._remaining -= item.tokens
-        return item
+        return True
+
+    def may_quote(self, text: str) -> bool:
+        """Return whether a text tells no secret, or the question asks for one."""
+        return self._tells_secrets or not tells_secret(text)
 
     def why_not(self, item: Candidate) -> str:
         """Return why an item is not shown, "" where it may be."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
 from memsvc.core.chunks import sentence_ends
+from memsvc.core.secrets import replace_secrets, tells_secret
 from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
@@ -22,6 +23,7 @@ REPEATED: Final = 0.3
 CACHED_TEXTS_MAX: Final = 4096
 """Texts of which it is known where their sentences stand."""
 _WORD: Final = re.compile(r"\w+")
+_DIGIT: Final = re.compile(r"\d")
 _REFERENCE: Final = re.compile(
     r"\W*(?:(?:it|its|they|them|their|this|that|these|those|he|she|his|her|so|then|er|sie|es|das|dies"
     r"|dieser?|ihn|ihr|il|elle|ils|elles|ce|cela|ça|eso|esto|él|ella|ellos)\b"
@@ -41,6 +43,21 @@ def quote_text(text: str, ranges: Sequence[Range]) -> str:
         parts += ["…" if start > last else "", text[start:stop]]
         last = stop
     return "".join(parts) + ("…" if last < len(text) else "")
+
+
+def before_secret(text: str, ranges: Sequence[Range]) -> list[Range]:
+    """Return what is quoted before the first sentence that tells a secret.
+
+    Nothing where that sentence only names one: any other may tell it."""
+    kept: list[Range] = []
+    for start, stop in ranges:
+        for left, right in zip(*_spans(text[start:stop]), strict=True):
+            sentence = text[start + left : start + right]
+            if tells_secret(sentence):
+                is_told = _DIGIT.search(sentence) or replace_secrets(sentence) != sentence
+                return _joined(kept) if kept and is_told else []
+            kept.append((start + left, start + right))
+    return []
 
 
 class QuoteFinder:
