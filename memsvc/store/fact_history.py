@@ -185,3 +185,23 @@ async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:
         [fact.index_id for fact in forgotten],
         [fact.entry for fact in forgotten],
     )
+
+
+async def facts_from_turns(
+    tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime
+) -> list[Fact]:
+    """Return the facts in any state that rest on these turns, or on others found after `since`."""
+    return await tx.fetch_with(
+        fact_of,
+        f"""
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2
+            AND book = ANY($3::int8[])
+          AND evidence ->> 'session' = $4 AND (evidence ->> 'turn' = ANY($5::text[])
+              OR valid_from > $6)
+        ORDER BY valid_from, array_position($3, book), entry
+        """,
+        index_ids,
+        session,
+        turns,
+        since,
+    )

@@ -65,7 +65,7 @@ CORRECTION: Final = """
 
 BY_TOPIC: Final[Mapping[str, str]] = {
     "home": """
-        moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; i moved; we moved; 've moved; just moved; relocated; relocating; the keys;
+        moved to; moved out; moved in; moved into; moved from; moved away; moved back; moving to; moving out; moving back; i moved; we moved; 've moved; have moved; just moved; relocated; relocating; the keys;
         boxes are; unpacked; lease; evicted; new place; new flat; new apartment; new house; settled in; downsized; tenancy;
         umgezogen; ausgezogen; eingezogen; weggezogen; hingezogen; umzug; umziehen; ausgepackt; mietvertrag; neue wohnung; neuen wohnung;
         me mude; mudamos; mudado; mudada; mudanza; las llaves; nuevo piso; nueva casa;

@@ -233,6 +233,7 @@ _TOPICS: Final = Phrases(TOPIC_WORDS)
 _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SELF})
 _SHARED: Final = frozenset(("love", "life"))
 """Topics of a user that others of the family may change."""
+_OF_PEOPLE: Final = frozenset(("home", "love"))
 _RESCHEDULED: Final = re.compile(
     r"\bmoved (?:up |back )?to (?:next |the |this |\d{1,2}(?:st|nd|rd|th)?\.? )?"
     r"(?:\d{1,2}(?:[:.]\d\d|(?:st|nd|rd|th)\b(?! (?:ave|st|floor))| ?(?:am|pm|o clock)\b)|noon\b|morning|afternoon|evening"
@@ -240,6 +241,11 @@ _RESCHEDULED: Final = re.compile(
     r"|june|july|august|(?:septem|octo|novem|decem)ber)"
 )
 """An appointment moves to another time, a person to another place."""
+_OF_A_THING: Final = re.compile(
+    r"\b(?:moved|separated) (?:the|my|our|your|his|her|their|an?|this|that|these|those|all|it|them)\b"
+    r"(?! (?:house|home|place|flat)s?\b)"
+)
+"""Words by which somebody moves or separates a thing."""
 _QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
 _STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer|not|n't)\W+$")
 _MAYBE: Final = Phrases({"maybe": MAYBE})
@@ -325,6 +331,8 @@ def _labels(sentence: str, told: _Told) -> _Labels:
         topics, expired_topics = topics & _SHARED, expired_topics & _SHARED
     if _RESCHEDULED.search(words):
         topics, expired_topics = topics - {"home"}, expired_topics - {"home"}
+    if _OF_A_THING.search(words):
+        topics, expired_topics = topics - _OF_PEOPLE, expired_topics - _OF_PEOPLE
     if "food" in topics:
         topics -= {"life"}  # animals that are eaten
     if _QUIT_HABIT.search(words):

@@ -16,7 +16,7 @@ from memsvc.core.analysis import is_stop_word, terms
 from memsvc.core.facts import Fact, FactState, FactTier, Identity, Statement, normalized_value
 from memsvc.core.frozen import frozen
 from memsvc.core.rules.extraction import extract
-from memsvc.store import context, facts, insights, sessions
+from memsvc.store import context, fact_history, facts, insights, sessions
 from memsvc.store.context import IndexedItem
 from memsvc.store.database import Tx
 from memsvc.store.insights import Insight, NewInsight
@@ -354,7 +354,7 @@ async def _of_facts(
     # the index does not tell users apart: in a session of several users no repeat counts
     statements = [] if found.shared else _statements(new_items, found)
     turns = list(dict.fromkeys(turn_of(item.ref) for item in new_items))
-    changed = await facts.facts_from_turns(
+    changed = await fact_history.facts_from_turns(
         tx, index_ids, found.session, turns, found.consolidated_at or _NEVER
     )
     identities = {one.statement.identity for one in changed} | {one.identity for one in statements}

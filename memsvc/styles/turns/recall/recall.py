@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from memsvc.core import ranking, relevance, time_references
 from memsvc.core.analysis import CHANGE_MARK
@@ -298,18 +298,12 @@ class TurnRecall:
         result = told_once(result, read.facts, self._options.recall_tok_max)
         if read.audience.is_shared:
             name_owners(result, read.facts)
-        confidence = {
-            name: value.value if isinstance(value, QuestionKind) else round(value, 3)
-            for name, value in ranked.confidence._asdict().items()
-            if value is not None
-        }
-        floor = {"total": round(ranked.confidence.total, 3), "floor": relevance.FLOOR}
         considered = [*not_read, *selected, *request.passages, *of_facts]
         return RankedRecall(
             request.session,
             result,
             [one for one in considered if one.reason],
-            confidence | floor if ranked.items else None,
+            _explained(ranked.confidence) if ranked.items else None,
         )
 
     def _selected(
@@ -368,6 +362,16 @@ class TurnRecall:
         return await stored.read(
             tx, places, now=request.now, as_of=as_of, chars_max=TEXT_CHARS_READ
         )
+
+
+def _explained(confidence: relevance.Confidence) -> dict[str, Any]:
+    """Return the confidence in a ranking as an explanation has it, with the floor."""
+    known = {
+        name: value.value if isinstance(value, QuestionKind) else round(value, 3)
+        for name, value in confidence._asdict().items()
+        if value is not None
+    }
+    return known | {"total": round(confidence.total, 3), "floor": relevance.FLOOR}
 
 
 def _item_query(index_id: int) -> IndexQuery:
