@@ -364,12 +364,12 @@ class TurnMemory:
         )
         stored = as_sent(status.latest, inputs, keyed)
         new, known = delta(stored), frozenset(stored)
-        if not any(item.digest in known for item in new):
+        if not any(item.digest in known for item in new[:-1]):
             return new
         # perhaps sent as it is shown since something of it was forgotten
         index_id = turn_index.turns(session).number
-        limit = self._options.recent_context_items
-        read = await context.read(tx, session, index_id, limit=limit)
+        limit, tokens_max = self._options.recent_context_items, self._options.max_input_tok
+        read = await context.read(tx, session, index_id, limit=limit, tokens_max=tokens_max)
         return delta(as_sent(status.latest, inputs, keyed, _current_digests(read.items)))
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:

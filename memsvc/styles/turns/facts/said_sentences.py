@@ -217,9 +217,16 @@ async def named_sentences(
         text
         for text, cosine in alike.items()
         if is_offered(embedding, cosine)
-        and (not is_low_content(text) or embedding.is_near(ordered[text]))
+        and (content_terms(text) or embedding.is_near(ordered[text]))
     ]
-    nearest = heapq.nlargest(MEANT_MAX, offered, key=ordered.__getitem__)
+    nearest = heapq.nlargest(
+        MEANT_MAX,
+        offered,
+        key=lambda text: (
+            not is_low_content(text) or embedding.is_near(ordered[text]),
+            ordered[text],
+        ),
+    )
     return NamedSentences((), [said[text] for text in nearest])
 
 
