@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, get_args
 
 from memsvc.core.frozen import frozen
-from memsvc.core.secrets import tells_secret
+from memsvc.core.secrets import contains_secret
 
 
 class FactTier(StrEnum):
@@ -483,7 +483,7 @@ def profile_facts(
         for fact in facts
         if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
-        and not tells_secret(fact.statement.told)
+        and not contains_secret(fact.statement.told)
     ]
     order = PROFILE_CLASSES.index
     return sorted(told, key=lambda pair: (order(pair[0]), pair[1].valid_from, pair[1].entry))

@@ -89,7 +89,7 @@ class Confidence(NamedTuple):
         first = answers.index(True) if True in answers else 0
         return frozenset(one.session for at, one in enumerate(best) if answers[at] or at < first)
 
-    def answers_alone(self, one: Candidate) -> bool:
+    def passes_floor(self, one: Candidate) -> bool:
         """Return whether an entry is an answer whatever else the question is taken to be about."""
         alone = self._replace(
             relevance=one.relevance, similarity=one.similarity, kind=QuestionKind.OPEN, asks=None

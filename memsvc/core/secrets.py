@@ -221,7 +221,7 @@ def holds_secret(text: str) -> bool:
     return is_secret(text, text) or is_code(text)
 
 
-def tells_secret(text: str) -> bool:
+def contains_secret(text: str) -> bool:
     """Return whether a text tells a secret or a code, and does not only use the word secret."""
     return _TELLS.get(text, _tells)
 

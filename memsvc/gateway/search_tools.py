@@ -24,7 +24,7 @@ from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import USERS_ROOT
 from memsvc.core.ports import PassageSearch
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext, UserSearch
 from memsvc.gateway.dispatch import validate
@@ -154,7 +154,7 @@ class SearchTools:
             told = text if kind != "turn" else await self._turn(scope, rest, TITLE_ITEMS)
             if told:  # nothing is told of a turn that was forgotten meanwhile
                 title = _title(name, told)
-                if kind == "turn" and tells_secret(title) and not asks_for_secret(query):
+                if kind == "turn" and contains_secret(title) and not asks_for_secret(query):
                     title = _title(name, "")
                 results.append(FoundReference(name, title, _url(scope, name)))
         return FoundReferences(results)

@@ -302,10 +302,10 @@ def _told_change(sentence: str) -> _Told | None:
     labels = _CHANGE_PHRASES.labels_in(words, _NEGATED)
     if not labels and not _may_tell_event(sentence):
         return None
-    is_marked = sentence.rstrip().endswith(_QUESTION)
-    if not is_marked and not _is_maybe(words) and not ASKED.match(sentence.casefold()):
+    is_question = sentence.rstrip().endswith(_QUESTION)
+    if not is_question and not _is_maybe(words) and not ASKED.match(sentence.casefold()):
         return labels, True, words
-    clauses = [one.casefold() for one in CLAUSE_END.split(sentence)[: -1 if is_marked else None]]
+    clauses = [one.casefold() for one in CLAUSE_END.split(sentence)[: -1 if is_question else None]]
     told = ", ".join(
         one for one in clauses if not _is_maybe(normalized_text(one)) and not ASKED.match(one)
     )

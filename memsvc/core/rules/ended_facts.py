@@ -50,7 +50,7 @@ def with_replacements(
     return result
 
 
-def told_anew(
+def restatements(
     known: Sequence[Fact],
     claims: Sequence[Claim],
     doubts: Sequence[tuple[Change, Doubt, Evidence]],

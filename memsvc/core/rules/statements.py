@@ -403,18 +403,18 @@ def _told_part(low: str, grammar: Grammar, judged: Judgement) -> tuple[int, int]
     indent = len(low) - len(low.lstrip(TRIM))
     lead = grammar.patterns["lead"].match(low, indent)
     start = lead.end() if lead is not None else indent
-    is_marked = low.rstrip(TRIM + ")").endswith(("?", "？"))
-    is_marked |= ASKED.match(low, start) is not None and CLAUSE_END.search(low, start) is None
+    is_question = low.rstrip(TRIM + ")").endswith(("?", "？"))
+    is_question |= ASKED.match(low, start) is not None and CLAUSE_END.search(low, start) is None
     if judged.orders > ORDERS_MIN or _TAG.search(low):
         return start, len(low)
-    if judged.lasts > LASTS_MIN and not is_marked:
+    if judged.lasts > LASTS_MIN and not is_question:
         asked_from = _asked_from(low, start, grammar) or len(low)
         is_told = judge(low[asked_from:]).lasts > LASTS_MIN  # ", which is why I eat no wheat"
         return start, len(low) if is_told else asked_from
-    if is_marked and grammar.patterns["request"].match(low, start):
+    if is_question and grammar.patterns["request"].match(low, start):
         return start, start
     asked_from = _asked_from(low, start, grammar)
-    if asked_from or not is_marked:
+    if asked_from or not is_question:
         return start, asked_from or len(low)
     return start, max((end.start() for end in CLAUSE_END.finditer(low, start)), default=0)
 

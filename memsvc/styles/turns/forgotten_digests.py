@@ -50,12 +50,12 @@ def as_sent(
     stored: Sequence[StoredDigest],
     items: Iterable[TurnItem],
     keyed: KeyDigest,
-    shown: Mapping[int, int] = _NOTHING,
+    current: Mapping[int, int] = _NOTHING,
 ) -> list[int]:
     """Return the digests by which a client's copies of stored items are known, in order.
 
     An item of which something was forgotten has the digest that it had, if one of these items has
-    it, or else that of what is left, which is in `shown` by entry. One that was forgotten as a
+    it, or else that of what is left, which is in `current` by entry. One that was forgotten as a
     whole is left out, unless one of these items has its digest."""
     sent = {item.digest for item in items}
     known = {one.digest for one in stored}
@@ -63,7 +63,7 @@ def as_sent(
     result = []
     for entry, digest, is_hidden in stored:
         each = plain.get(digest, digest)
-        left = shown.get(entry, each)
+        left = current.get(entry, each)
         if each in sent or left in sent:
             result.append(each if each in sent else left)
         elif not is_hidden:

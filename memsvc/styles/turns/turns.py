@@ -16,7 +16,7 @@ from memsvc.core.errors import conflict, invalid
 from memsvc.core.facts import Doubt, Fact
 from memsvc.core.items import canonical, fingerprint, hash_of_content
 from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.rules.ended_facts import meant_facts, questioned, told_anew, with_replacements
+from memsvc.core.rules.ended_facts import meant_facts, questioned, restatements, with_replacements
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.core.secrets import PolicyOptions, secret_refused
 from memsvc.core.timestamp import parse_timestamp
@@ -364,13 +364,13 @@ class TurnMemory:
         )
         stored = as_sent(status.latest, inputs, keyed)
         new, known = delta(stored), frozenset(stored)
-        if not any(item.digest in known for item in new):
+        if not any(item.digest in known for item in new[:-1]):
             return new
         # perhaps sent as it is shown since something of it was forgotten
         index_id = turn_index.turns(session).number
-        limit = self._options.recent_context_items
-        read = await context.read(tx, session, index_id, limit=limit)
-        return delta(as_sent(status.latest, inputs, keyed, _shown_digests(read.items)))
+        limit, tokens_max = self._options.recent_context_items, self._options.max_input_tok
+        read = await context.read(tx, session, index_id, limit=limit, tokens_max=tokens_max)
+        return delta(as_sent(status.latest, inputs, keyed, _current_digests(read.items)))
 
     async def _check_same(self, stored: guard.Guard, groups: Sequence[Sequence[TurnItem]]) -> None:
         """Raise CONFLICT unless a turn is stored with these items under another policy of secrets.
@@ -472,7 +472,7 @@ class TurnMemory:
             claims = replacing
             known = await facts.facts_of_claims(tx, index_ids, claims, latest=latest)
         ended = await self._ended(tx, turn, meant, known)
-        merge = fact_rules.merge(told_anew(known, claims, doubts), claims, now)
+        merge = fact_rules.merge(restatements(known, claims, doubts), claims, now)
         return questioned(merge, known, claims, doubts, now, ended)
 
     async def _ended(
@@ -542,7 +542,7 @@ async def _all_masked(items: Sequence[TurnItem]) -> list[TurnItem]:
     )
 
 
-def _shown_digests(stored: Sequence[context.StoredItem]) -> dict[int, int]:
+def _current_digests(stored: Sequence[context.StoredItem]) -> dict[int, int]:
     """Return the digests of stored items as they are shown now, by entry."""
     return {
         item.entry: hash_of_content(canonical(orjson.loads(item.line)["item"]))
@@ -566,7 +566,7 @@ def _recent(
         [StoredDigest(item.entry, item.digest, False) for item in stored],
         sent,
         keyed,
-        _shown_digests(stored) if conversation.history else {},
+        _current_digests(stored) if conversation.history else {},
     )
     places, older = history.new_positions(items_loaded, digests, conversation)
     new_items, items = [stored[at] for at in places], [items_loaded[at] for at in places]

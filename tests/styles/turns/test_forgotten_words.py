@@ -443,7 +443,7 @@ async def test_forgotten_sentence_goes_as_a_whole_with_facts_that_quote_it(
         assert await cells(admin, word.lower()) == [], word
 
 
-async def test_exclamations_are_no_candidates(encoding_door: Door) -> None:
+async def test_exclamations_are_the_last_candidates_and_greetings_none(encoding_door: Door) -> None:
     door = encoding_door
     for number, text in enumerate(
         [
@@ -461,9 +461,11 @@ async def test_exclamations_are_no_candidates(encoding_door: Door) -> None:
         await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
     for query in ("what I earn", "my salary", "mein Gehalt"):
         found = await door(FORGET, session_id="new", user_id="ada", query=query)
-        offered = {one["text"] for one in found["candidates"]}
+        offered = [one["text"] for one in found["candidates"]]
         assert "they'd pay 68k, i get 59 now" in offered
-        assert not offered & {"hi!", "bin so sauer", "they want me!!!", "any ideas?"}
+        assert "hi!" not in offered
+        is_last = [one in ("bin so sauer", "they want me!!!", "any ideas?") for one in offered]
+        assert is_last == sorted(is_last)
 
 
 @pytest.mark.parametrize(

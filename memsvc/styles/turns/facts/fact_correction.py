@@ -79,11 +79,11 @@ PLAIN_NOTE: Final = (
     "the statement has no form that the rules know and does not say what the fact was about, so it"
     " was stored as a plain statement in place of the fact"
 )
-BESIDE_NOTE: Final = (
+ADDITIONAL_NOTE: Final = (
     "the statement corrects something else in the sentence that says the fact, so it was stored"
     " as a plain statement beside the fact, which is questioned"
 )
-ENDED_NOTE: Final = "the statement denies the fact, so the fact was ended and nothing replaces it"
+EXPIRED_NOTE: Final = "the statement denies the fact, so the fact was ended and nothing replaces it"
 _SENTENCES: Final = (topics.STATEMENT.key, topics.INSTRUCTION.key)
 """Keys of facts whose value is a whole sentence."""
 _OTHERS: Final = (topics.FAMILY.fact_id, topics.KIN.fact_id, topics.PET.fact_id)
@@ -106,7 +106,7 @@ _PARTS: Final = tuple(
     )
 )
 """Dates, identifiers and numbers: a value of one of these kinds can stand in another's place."""
-SAYS_MIN: Final = 2
+CONTENT_TERMS_MIN: Final = 2
 """Terms of a statement in which the rules read nothing, without which it says nothing true."""
 WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
@@ -207,7 +207,7 @@ class FactCorrection:
                 )
             replaced = [old] if is_active else await _correcting(tx, list(indexes), old)
             doubted: tuple[tuple[Fact, Doubt | None], ...] = ()
-            if note == BESIDE_NOTE:
+            if note == ADDITIONAL_NOTE:
                 replaced = []
                 source = old.statement.evidence
                 doubted = ((old, Doubt(new.statement, now, source.session, source.turn)),)
@@ -322,7 +322,7 @@ def _corrected(
             statement = _checked(text, "statement", old.key)
             read = _read(statement, old)
             if read is None:
-                return None, ENDED_NOTE
+                return None, EXPIRED_NOTE
             old, value, note = read
         case _:
             assert_never(correction)
@@ -374,7 +374,7 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None] |
         ended.names(old, partial=True) for claim in claims for ended in claim.conflicts
     ):
         return None
-    if len(words) < SAYS_MIN:
+    if len(words) < CONTENT_TERMS_MIN:
         raise invalid(
             "statement does not say what is true",
             recovery='pass the true sentence as statement, such as "My sister is called Ana", or'
@@ -384,9 +384,9 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None] |
         plain = topics.STATEMENT
         kept = replace(old, fact_id=plain.fact_id, key=plain.key, slot="-", keywords=plain.keywords)
         shared = words.intersection(terms(old.statement))
-        is_beside = old.fact_id in _OTHERS and len(shared) >= SAYS_MIN
+        is_beside = old.fact_id in _OTHERS and len(shared) >= CONTENT_TERMS_MIN
         is_beside = is_beside and not is_denial and words.isdisjoint(known_words)
-        return kept, statement, BESIDE_NOTE if is_beside else PLAIN_NOTE
+        return kept, statement, ADDITIONAL_NOTE if is_beside else PLAIN_NOTE
     known = normalized_value(old.value)
     is_whole = is_denial or normalized_value(old.statement).startswith(known)
     is_said = not is_whole and known in normalized_value(statement)
@@ -401,7 +401,7 @@ def _sentence_with(old: Statement, value: str) -> str:
     kind = next((kind for kind in _PARTS if kind.fullmatch(value)), None)
     if kind is not None and len(kind.findall(sentence)) == 1:
         return kind.sub(lambda _: value, sentence)
-    if kind is None and len(terms(value)) > SAYS_MIN:
+    if kind is None and len(terms(value)) > CONTENT_TERMS_MIN:
         return value
     raise invalid(
         "value is not a sentence, but the fact is one",

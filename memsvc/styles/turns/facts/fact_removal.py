@@ -57,10 +57,10 @@ from memsvc.styles.turns.facts.said_sentences import (
     Speaker,
     cosines_of,
     find_items,
+    is_low_content,
     is_offered,
     named_sentences,
     said_terms,
-    says_little,
 )
 from memsvc.styles.turns.forgotten_digests import ForgottenDigests
 from memsvc.styles.turns.maintenance import consolidation
@@ -367,7 +367,7 @@ class FactRemoval:
             for fact in current
             if fact.place not in places and is_quote(fact)
             if (left := redaction.applied(fact.statement.statement)) != fact.statement.statement
-            and says_little(left)
+            and is_low_content(left)
         ]
         evidence = [
             (fact.statement.evidence.session, fact.statement.evidence.item) for fact in matching

@@ -209,7 +209,7 @@ async def named_sentences(
     near = sorted(matches.candidates, key=lambda one: one.cosine or 0.0, reverse=True)
     keys = [(one.index_id, one.entry) for one in near]
     said = _sentences_of([own[key] for key in keys if key in own][:MEANT_CANDIDATES])
-    alike, ordered = await _nearness(tx, embedding, list(said))
+    alike, ordered = await _similarities(tx, embedding, list(said))
     text = embedding.standing_out(alike, near=MEANT_MIN, clear=STANDS_OUT)
     if text is not None:
         return NamedSentences([said[text]])
@@ -217,13 +217,20 @@ async def named_sentences(
         text
         for text, cosine in alike.items()
         if is_offered(embedding, cosine)
-        and (not says_little(text) or embedding.is_near(ordered[text]))
+        and (content_terms(text) or embedding.is_near(ordered[text]))
     ]
-    nearest = heapq.nlargest(MEANT_MAX, offered, key=ordered.__getitem__)
+    nearest = heapq.nlargest(
+        MEANT_MAX,
+        offered,
+        key=lambda text: (
+            not is_low_content(text) or embedding.is_near(ordered[text]),
+            ordered[text],
+        ),
+    )
     return NamedSentences((), [said[text] for text in nearest])
 
 
-def says_little(text: str) -> bool:
+def is_low_content(text: str) -> bool:
     """Return whether a text has no number and at most one content word, as exclamations do."""
     return len(content_terms(text)) < WORDS_MIN and not re.search(r"\d", text)
 
@@ -270,10 +277,10 @@ async def cosines_of(
     tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
 ) -> dict[str, float]:
     """Return the cosine of each text to a query, without those whose vector cannot be made now."""
-    return (await _nearness(tx, embedding, texts))[0]
+    return (await _similarities(tx, embedding, texts))[0]
 
 
-async def _nearness(
+async def _similarities(
     tx: Tx, embedding: QueryEmbedding | None, texts: Sequence[str]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the cosines of texts to a query, and those by which they are ordered.

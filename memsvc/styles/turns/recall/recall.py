@@ -264,8 +264,10 @@ class TurnRecall:
             prompt=prompt,
             ranked=ranked,
         )
-        withholds = request.told_in is not None
-        of_facts = fact_chunks(ranked.facts, read.facts, as_of=request.as_of, withholds=withholds)
+        filter_secrets = request.told_in is not None
+        of_facts = fact_chunks(
+            ranked.facts, read.facts, as_of=request.as_of, filter_secrets=filter_secrets
+        )
         profile = told_profile(read, of_facts, self._options, self._costs)
         turns = selection.chunks(selected)
         turns += selection.answers(turns, read.items)
@@ -388,7 +390,7 @@ def _tell_changes(
     """Mark what later messages change about the chunks; return such messages to show beside."""
     changes = said_changes([one for one in ranked.pool.changes if one.place in read.items])
     words_of = once_read()
-    mark_changes(chunks, changes, read.outdated, words_of, selection.may_quote)
+    mark_changes(chunks, changes, read.outdated, words_of, selection.can_quote)
     facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
     result = []
     for message in following(chunks, changes, facts, words_of):

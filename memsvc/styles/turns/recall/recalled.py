@@ -8,7 +8,7 @@ from typing import Any, Final
 from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Candidate, Kind
-from memsvc.core.secrets import tells_secret
+from memsvc.core.secrets import contains_secret
 from memsvc.core.timestamp import short_time
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import budget
@@ -155,7 +155,7 @@ def _doubt_fields(fact: Fact) -> dict[str, Any]:
     doubt = fact.doubt
     if doubt is None:
         return {}
-    said = {"text": doubt.text} if doubt.text and not tells_secret(doubt.text) else {}
+    said = {"text": doubt.text} if doubt.text and not contains_secret(doubt.text) else {}
     return {"questioned": said | {"time": f"{doubt.said_at:%Y-%m-%d}"}}
 
 

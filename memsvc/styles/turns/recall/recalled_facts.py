@@ -30,7 +30,7 @@ from memsvc.core.ranking import (
     bm25_term_score,
 )
 from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
 from memsvc.store.recalls import RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
@@ -151,11 +151,11 @@ def _evidence(entry: Candidate) -> float:
 
 
 def fact_chunks(
-    request: FactRequest, read: Sequence[Fact], *, as_of: datetime | None, withholds: bool
+    request: FactRequest, read: Sequence[Fact], *, as_of: datetime | None, filter_secrets: bool
 ) -> list[Candidate]:
     """Return the loaded facts, best first: matches, then requested kinds.
 
-    If it `withholds` secrets, those that the question does not ask for have a reason."""
+    If it `filter_secrets` secrets, those that the question does not ask for have a reason."""
     order = {index_id: at for at, index_id in enumerate(request.index_ids)}
     oldest_first = sorted(
         read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry)
@@ -167,9 +167,9 @@ def fact_chunks(
     if any(fact.statement.fact_id in request.ids for fact in latest.values()):
         found = [(fact, one) for fact, one in found if not _is_not_requested(fact, request)]
     chunks = [show_fact(one, fact) for fact, one in found]
-    if withholds and not asks_for_secret(request.question.text):
+    if filter_secrets and not asks_for_secret(request.question.text):
         for chunk, (fact, one) in zip(chunks, found, strict=True):
-            if _evidence(one) < FLOOR and tells_secret(fact.statement.told):
+            if _evidence(one) < FLOOR and contains_secret(fact.statement.told):
                 chunk.reason = NOT_ASKED_FOR
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
@@ -177,7 +177,7 @@ def fact_chunks(
         by_kind = statement.fact_id in request.ids or (
             request.wants_profile
             and statement.tier is FactTier.L0
-            and not tells_secret(statement.told)
+            and not contains_secret(statement.told)
         )
         if by_kind and statement.identity not in identities:
             score = statement.confidence

@@ -25,7 +25,7 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, tells_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
 from memsvc.store.recalls import OutdatedFact
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
@@ -176,12 +176,12 @@ def mark_changes(
     changes: Sequence[SaidChange],
     outdated: Mapping[EntryPlace, Sequence[OutdatedFact]],
     words_of: WordsOf,
-    may_quote: Callable[[str], bool],
+    can_quote: Callable[[str], bool],
 ) -> None:
     """Mark each item whose facts ended, or that a later change names, with what replaced it.
 
     A sentence of change that one chunk tells, or its own message, is told once: another item says
-    on which day it was said. So it is where `may_quote` refuses the sentence."""
+    on which day it was said. So it is where `can_quote` refuses the sentence."""
     shown = {chunk.place for chunk in chunks}
     told = {_by(chunk) for chunk in chunks} - {""}
     told |= {said.change.text for said in changes if said.message.place in shown}
@@ -206,7 +206,7 @@ def mark_changes(
         by = [
             words
             for words, day in marks.items()
-            if not day or (words not in told and may_quote(words))
+            if not day or (words not in told and can_quote(words))
         ]
         told |= {said.change.text for said in changes} & set(by)
         if by:
@@ -372,15 +372,15 @@ class TurnSelection:
         self._remaining = QUOTED_SHARE * options.recall_tok_max
         self._distinct = relevance.Distinct()
         self._ranked = ranked
-        self._tells_secrets = asks_for_secret(request.question.text)
+        self._allows_secrets = asks_for_secret(request.question.text)
         self._withheld: set[tuple[str, str]] = set()
         self._count = 0
 
     def chunks(self, selected: Sequence[Candidate]) -> list[Candidate]:
         """Return the items to show, of those that were read, in this order; others get a reason."""
-        return [item for item in selected if self._is_shown(item)]
+        return [item for item in selected if self._show_or_explain(item)]
 
-    def _is_shown(self, item: Candidate) -> bool:
+    def _show_or_explain(self, item: Candidate) -> bool:
         """Return whether an item is shown, which then has what is shown of it, or else a reason."""
         item.reason = self._reason_against(item)
         is_shown = not item.reason and self.show(item)
@@ -418,7 +418,7 @@ class TurnSelection:
         self._limit += len(found)
         result = []
         for item, score in found:
-            if self._is_shown(item):
+            if self._show_or_explain(item):
                 item.score, item.parts = score, {ANSWER: score}
                 result.append(item)
         return result
@@ -436,8 +436,8 @@ class TurnSelection:
         Returns whether it may be shown; otherwise it has the reason."""
         share = QUOTE_SHARES[min(self._count, len(QUOTE_SHARES) - 1)]
         ranges = self._quote_finder.ranges(item.text, share * self._chars_max // 6)
-        is_answer = self._ranked.confidence.answers_alone(item)
-        if not is_answer and not self.may_quote(quote_text(item.text, ranges)):
+        is_answer = self._ranked.confidence.passes_floor(item)
+        if not is_answer and not self.can_quote(quote_text(item.text, ranges)):
             ranges = before_secret(item.text, ranges)
             self._withheld.add((item.session, turn_of(item.ref)))
         if not ranges:
@@ -447,9 +447,9 @@ class TurnSelection:
         self._remaining -= item.tokens
         return True
 
-    def may_quote(self, text: str) -> bool:
+    def can_quote(self, text: str) -> bool:
         """Return whether a text tells no secret, or the question asks for one."""
-        return self._tells_secrets or not tells_secret(text)
+        return self._allows_secrets or not contains_secret(text)
 
     def why_not(self, item: Candidate) -> str:
         """Return why an item is not shown, "" where it may be."""

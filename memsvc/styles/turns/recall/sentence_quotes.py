@@ -8,7 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
 from memsvc.core.chunks import sentence_ends
-from memsvc.core.secrets import replace_secrets, tells_secret
+from memsvc.core.secrets import contains_secret, replace_secrets
 from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
@@ -53,7 +53,7 @@ def before_secret(text: str, ranges: Sequence[Range]) -> list[Range]:
     for start, stop in ranges:
         for left, right in zip(*_spans(text[start:stop]), strict=True):
             sentence = text[start + left : start + right]
-            if tells_secret(sentence):
+            if contains_secret(sentence):
                 is_told = _DIGIT.search(sentence) or replace_secrets(sentence) != sentence
                 return _joined(kept) if kept and is_told else []
             kept.append((start + left, start + right))
