@@ -25,7 +25,7 @@ from memsvc.gateway.mcp.http import TOOLSETS_HEADER
 
 WIRES = ("2026-07-28", "legacy")
 START_S = 120
-QUIET_S, QUIET_SHARE, QUIET_TRIES = 6.0, 0.05, 40
+QUIET_S, QUIET_SHARE, QUIET_TRIES = 6.0, 0.05, 100
 """A service is quiet that takes this share of a processor for so many seconds."""
 
 
