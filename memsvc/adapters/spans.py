@@ -170,7 +170,7 @@ class OtelTracer:
             span.end()
 
     async def stop(self) -> None:
-        """Send once more; a thread sends until then."""
+        """Send the remaining spans and stop the thread that sends them."""
         await self._processor.stop()
 
 

@@ -365,7 +365,7 @@ def tool_command(
 
 
 def _nothing_matches(given: JsonObject, known: Sequence[JsonObject]) -> str:
-    """Return a note that no row has the given values, with the nearest ones of the known rows."""
+    """Return a note that nothing was found, with the known names closest to the given ones."""
     from memsvc.core.validation_messages import suggest_name  # noqa: PLC0415 - loads pydantic
 
     near = (

@@ -53,7 +53,7 @@ def difference(before: str, after: str) -> list[DiffLine]:
 
 
 def _changes(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    """Yield the lines of both texts, those that are equal once."""
+    """Yield the lines of both texts, with unchanged lines once."""
     counts = Counter(new)
     if sum(counts[line] for line in old) > PAIRS_MAX:
         yield from _lines("removed", old)
@@ -78,7 +78,7 @@ def _common_length(pairs: Iterable[tuple[str, str]]) -> int:
 
 
 def _fold(lines: list[DiffLine], *, first: bool, last: bool) -> list[DiffLine]:
-    """Return equal lines without those that are far from a change, whose number stands for them."""
+    """Return unchanged lines near a change, with a count in place of those farther away."""
     head, tail = 0 if first else CONTEXT_LINES, 0 if last else CONTEXT_LINES
     hidden = len(lines) - head - tail
     if hidden <= 1:

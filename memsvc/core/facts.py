@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, get_args
 
 from memsvc.core.frozen import frozen
-from memsvc.core.secrets import contains_secret
+from memsvc.core.secrets import has_secret_value
 
 
 class FactTier(StrEnum):
@@ -73,7 +73,7 @@ class FactExpiry:
     exact: bool = False
 
     def names(self, statement: "Statement", *, partial: bool) -> bool:
-        """Return whether a statement no longer holds; `partial`: also if it holds other words."""
+        """Return whether a statement has ended; with `partial`, also if it has further words."""
         if self.fact_id != statement.fact_id or self.key not in ("", statement.key):
             return False
         if not self.value or (self.exact and statement.slot == slot_of(self.value)):
@@ -477,13 +477,13 @@ def profile_facts(
 ) -> list[tuple[ProfileClass, Fact]]:
     """Return the facts of a profile in an order that new facts do not change: class, then age.
 
-    No secret and no code is among them."""
+    Facts with a secret or a code are left out."""
     told = [
         (name, fact)
         for fact in facts
         if (name := profile_class(fact.statement.fact_id, fact.statement.key)) in classes
         and name is not None
-        and not contains_secret(fact.statement.told)
+        and not has_secret_value(fact.statement.told)
     ]
     order = PROFILE_CLASSES.index
     return sorted(told, key=lambda pair: (order(pair[0]), pair[1].valid_from, pair[1].entry))

@@ -26,7 +26,7 @@ _ROLE_BY_NAME: Final = {role: role for role in _ROLES if role != "tool"} | {
 """Roles by the names that other APIs have for them, as a role or as the type of a message."""
 _SENDABLE_ROLES: Final = _ROLES | {"function"}
 _INSTEAD_OF_CONTENT: Final = ("tool_calls", "function_call", "tool_call_id", "audio", "refusal")
-"""Fields by which a message of Chat Completions needs no content."""
+"""Fields of Chat Completions that make the content of a message optional."""
 _TIMES = ("timestamp", "created_at", "create_time")
 """Fields beside the content of a message in which clients and their exports keep its time."""
 _MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", *_TIMES})
@@ -170,9 +170,9 @@ def unread_fields(item: ReadItem) -> list[str]:
 
 
 def unsendable_field(item: Item) -> str:
-    """Return the field for which no model's API takes a message; "" where one may take the item.
+    """Return the field that makes model APIs reject a message, or "" if it may be accepted.
 
-    That is a role that no API knows, or content or a text that is missing."""
+    It is an unknown role, or content or text that is missing."""
     if item["type"] != "message":
         return ""
     if item.get("role") not in _SENDABLE_ROLES:
@@ -189,7 +189,7 @@ def unsendable_field(item: Item) -> str:
 def check_sendable(item: ReadItem, where: str) -> None:
     """Raise INVALID_ARGUMENT for a message that no model's API takes.
 
-    One with text in a field that memory does not know is kept: `unread_fields` names it."""
+    A message with text in an unknown field is accepted; `unread_fields` names the field."""
     field = unsendable_field(item.item)
     if field == "role":
         raise invalid(f"{where}.role must be one of {', '.join(sorted(_SENDABLE_ROLES))}")

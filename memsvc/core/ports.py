@@ -125,7 +125,7 @@ class PassageSearch(Protocol):
     ) -> Sequence[CitedPassage]:
         """Return the best passages for a question, best first; none for a blank one.
 
-        Of files that belong to users, only those of this user, or of all users for None."""
+        For files that belong to users, only those of this user; None means all users."""
         ...
 
 

@@ -193,7 +193,7 @@ _KEY_CODE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+")
 
 
 def is_keywords(text: str, content: Sequence[str]) -> bool:
-    """Return whether a text consists of two or three words to look for, or of a code.
+    """Return whether a text is a keyword search: two or three words, or a code.
 
     `content` are the terms of the text without common words. A single word could be a command, such
     as "commit", and does not count."""

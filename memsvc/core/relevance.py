@@ -90,7 +90,7 @@ class Confidence(NamedTuple):
         return frozenset(one.session for at, one in enumerate(best) if answers[at] or at < first)
 
     def passes_floor(self, one: Candidate) -> bool:
-        """Return whether an entry is an answer whatever else the question is taken to be about."""
+        """Return whether an entry passes the floor as the answer to an open question."""
         alone = self._replace(
             relevance=one.relevance, similarity=one.similarity, kind=QuestionKind.OPEN, asks=None
         )

@@ -14,8 +14,8 @@ from memsvc.core.options import Options
 from memsvc.core.text_cache import TextCache
 
 PLACEHOLDER: Final = "[secret]"
-NOT_ASKED_FOR: Final = "tells a secret or a code that the question does not ask for"
-"""Reason for which recall leaves something out."""
+NOT_ASKED_FOR: Final = "contains a secret or a code that the question did not ask for"
+"""Reason why recall leaves out a message or fact."""
 
 _WORDS: Final = (
     r"pass[ _-]?(?:word|wd|code|phrase)s?|(?<!\d )pwd?(?!-\d)|secret(?:["
@@ -94,7 +94,7 @@ _DATA_URL: Final = "data:"
 
 
 _TELLS: Final = TextCache[bool](4096)
-"""Whether the latest texts tell a secret: recalls look at the same ones again."""
+"""Results for the latest texts, as recalls look at the same ones again."""
 _DIGIT: Final = re.compile(r"\d")
 _BARE: Final = re.compile(r"\b(?:secret|token)s?\b(?! key)", re.IGNORECASE)
 
@@ -217,12 +217,14 @@ def asks_for_secret(question: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Return whether a text tells a secret or a code, so that nothing else is told in its words."""
+    """Return whether a text contains or mentions a secret or a code; no fact is made of it."""
     return is_secret(text, text) or is_code(text)
 
 
-def contains_secret(text: str) -> bool:
-    """Return whether a text tells a secret or a code, and does not only use the word secret."""
+def has_secret_value(text: str) -> bool:
+    """Return whether a text contains a secret or a code itself, not only the word "secret".
+
+    Recall withholds such a text unless the question asks for it."""
     return _TELLS.get(text, _tells)
 
 

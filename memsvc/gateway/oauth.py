@@ -269,7 +269,7 @@ class TokenVerifier:
         return claims
 
     def _check(self, claims: JsonObject) -> None:
-        """Check that the claims are the issuer's, for this server, and valid now.
+        """Check the issuer, audience and lifetime of the claims.
 
         Raises InvalidTokenError otherwise."""
         audience = claims.get("aud")
@@ -384,7 +384,7 @@ class SignedToken:
 
 
 def read(text: str) -> SignedToken:
-    """Parse a token; InvalidTokenError where the text is none."""
+    """Parse a token. Raises InvalidTokenError for text that is not a token."""
     parts = text.split(".")
     if len(parts) != 3 or not all(_PART.match(part) for part in parts):
         raise InvalidTokenError

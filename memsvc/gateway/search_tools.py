@@ -24,7 +24,7 @@ from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import USERS_ROOT
 from memsvc.core.ports import PassageSearch
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, has_secret_value
 from memsvc.core.tool_methods import result, tool
 from memsvc.core.tools import AllProjectsArguments, Tool, ToolCalls, ToolContext, UserSearch
 from memsvc.gateway.dispatch import validate
@@ -93,11 +93,12 @@ class FetchedText:
 
 @frozen
 class SearchTools:
-    """The two tools. They call others for their caller, but for those that no agent is offered.
+    """The two tools. They call other tools with the rights of their caller.
 
-    Those, which list sessions and turns and show knowledge, are called as `tools` has them; a key
-    that hides them does not find and read these either. `passages` search whiteboards and
-    knowledge. `users_found` returns users who have memories about a query."""
+    The tools that list sessions and turns or show knowledge are not offered to agents, so they are
+    called directly, from `tools`; a key that hides them does not find their content here either.
+    `passages` search whiteboards and knowledge. `users_found` returns users who have memories about
+    a query."""
 
     tools: Mapping[str, Tool]
     passages: Mapping[str, PassageSearch]
@@ -154,7 +155,7 @@ class SearchTools:
             told = text if kind != "turn" else await self._turn(scope, rest, TITLE_ITEMS)
             if told:  # nothing is told of a turn that was forgotten meanwhile
                 title = _title(name, told)
-                if kind == "turn" and contains_secret(title) and not asks_for_secret(query):
+                if kind == "turn" and has_secret_value(title) and not asks_for_secret(query):
                     title = _title(name, "")
                 results.append(FoundReference(name, title, _url(scope, name)))
         return FoundReferences(results)
@@ -285,7 +286,7 @@ class SearchTools:
     async def _turn(self, scope: Scope, name: str, limit: int) -> str:
         """Return the messages of a turn, in order; "" if it does not exist.
 
-        Up to `limit` items are read at once."""
+        Reads up to `limit` items at a time."""
         session, _, turn = name.partition("/")
         session, turn = unquote(session), unquote(turn)
         items: list[JsonObject] = []

@@ -47,7 +47,7 @@ class StoredSession:
 
 
 class StoredDigest(NamedTuple):
-    """Entry and digest of a stored item, and whether it was forgotten as a whole."""
+    """Entry and digest of a stored item, and whether the whole item was forgotten."""
 
     entry: int
     digest: int

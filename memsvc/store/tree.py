@@ -53,7 +53,7 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) ->
 
 
 def _ranges(low: str, high: str, without: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield this range of paths in parts, without what is inside some directories."""
+    """Yield the parts of a range of paths that are outside these directories."""
     for start, stop in sorted(map(children_range, without)):
         if low < stop and start < high:
             if low < start:

@@ -176,7 +176,7 @@ class Change:
 
     @cached_property
     def ended_terms(self) -> frozenset[str]:
-        """Return the terms of the clauses that say that something is over, without such words."""
+        """Return the terms of clauses that say something has ended, without the words of ending."""
         found = set[str]()
         for words in map(normalized_text, CLAUSE_END.split(self.sentence)):
             phrases = _CHANGE_PHRASES.found_in(words)
@@ -187,7 +187,7 @@ class Change:
 
     @cached_property
     def now(self) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the terms of what is something else now, and of what it is; None if not said."""
+        """Return the terms of what changed and of its new value; None if the text names neither."""
         is_now = _NOW.search(normalized_text(self.sentence)) is not None
         return next(_roles(self.sentence), None) if is_now else None
 
@@ -315,7 +315,7 @@ def _told_change(sentence: str) -> _Told | None:
 
 
 def _is_maybe(words: str) -> bool:
-    """Return whether words only consider something; who stopped going to a place does not."""
+    """Return whether words only consider a change ("not going to" states one)."""
     return bool(_MAYBE.labels_in(words, _STOPPED))
 
 
@@ -416,7 +416,7 @@ def _with_neighbours(sentences: Sequence[re.Match[str]], at: int) -> tuple[int, 
 
 
 def _roles(sentence: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Yield of each clause that says what something is the terms of the thing and of the rest.
+    """Yield the terms of subject and predicate of each clause with a form of "to be".
 
     The rest holds a name, a number or a day."""
     for clause in CLAUSE_END.split(sentence):
@@ -473,7 +473,7 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
 def replaces(change: Change, said: str, words: frozenset[str]) -> bool:
     """Return whether a change says what took the place of what a text of these words says.
 
-    It says that the thing gave way, or it has one word of the text and another day or number."""
+    It says that the old thing is gone, or shares a word and has another day or number."""
     if any(gave_way(old, said) for old, _ in change.replaced):
         return True
     if change.terms.isdisjoint(words):
@@ -498,7 +498,7 @@ def takes_up(change: Change, told: str) -> bool:
 
 
 def says_otherwise(change: Change, said: str, words: frozenset[str]) -> bool:
-    """Return whether a change says that something is something else now than a text says.
+    """Return whether a change gives something a different value than a text does.
 
     The text, which has these words, says what the thing is, or when or how much."""
     if change.now is None:

@@ -39,7 +39,7 @@ def with_replacements(
     doubts: Sequence[tuple[Change, Doubt, Evidence]],
     now: datetime,
 ) -> list[Claim]:
-    """Return the claims with those by which changes say what took the place of known facts."""
+    """Return the claims, and those for what replaces known facts according to the changes."""
     result = list(claims)
     for change, doubt, evidence in doubts if any(one.replaced for one, *_ in doubts) else ():
         for fact in _concerned(change, doubt, _open(known, result, now)):
@@ -55,7 +55,7 @@ def restatements(
     claims: Sequence[Claim],
     doubts: Sequence[tuple[Change, Doubt, Evidence]],
 ) -> list[Fact]:
-    """Return the known facts, in doubt where a change says their value again in other words.
+    """Return the known facts, with a doubt where a change states their value in new words.
 
     The new words replace the old ones then: "I'm vegan, but I eat fish now", "I'm vegan again"."""
     anew = {
@@ -82,7 +82,7 @@ def questioned(
     now: datetime,
     meant: Sequence[tuple[Fact, Doubt]] = (),
 ) -> Merge:
-    """Return a merge that also puts known facts in doubt: those that changes end, each its last.
+    """Return a merge that also questions the known facts that changes end.
 
     `meant` are facts that a change ends by its meaning. What the claims of the same turn say of a
     fact goes before. Words of change in a fact itself are no change of it."""
@@ -102,7 +102,7 @@ def questioned(
 def meant_facts(
     facts: Sequence[Fact], doubt: Doubt, cosines: Mapping[tuple[int, int], float]
 ) -> list[Fact]:
-    """Return the facts that are meant of one message, which a change means as a whole.
+    """Return the facts of one message that a change of that message is about.
 
     Those that share a word or their topic with the change, unless it says that something else is
     over; where none does, the one that is nearest by the cosines of index and entry. A fact that is
@@ -128,7 +128,7 @@ def meant_facts(
 
 
 def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list[Fact]:
-    """Return the facts that hold, without those of which claims of the same turn say a value."""
+    """Return the valid facts, except those that claims of the same turn state again."""
     claimed = {claim.identity for claim in claims if isinstance(claim, Statement)}
     return [fact for fact in known if fact.is_valid(now) and fact.statement.identity not in claimed]
 
@@ -189,7 +189,7 @@ def _is_named(change: Change, doubt: Doubt, fact: Fact, known: Sequence[Fact]) -
 def _replacement(
     change: Change, fact: Fact, doubt: Doubt, evidence: Evidence, claims: Sequence[Claim]
 ) -> Statement | None:
-    """Return the statement that a change puts in the place of a fact; None where it is not read.
+    """Return the statement that replaces a fact according to a change; None if there is none.
 
     A person's correction stands, and a home is no matter of what moves from one place to another.
     """

@@ -243,7 +243,7 @@ class _Match:
 
 @frozen
 class Reading:
-    """What the rules found in a text: matches in order.
+    """Matches that the rules found in a text, in order.
 
     `refuses_secret`: it asks to remember a secret, which becomes no fact."""
 

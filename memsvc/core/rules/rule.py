@@ -94,7 +94,7 @@ retraction = partial(Rule, deletes=True)
 def relations(
     stated: str, denied: str, *rows: tuple[Topic, str, str, str, str, str]
 ) -> tuple[Rule, ...]:
-    """Return the rules by which somebody is a relation of the user's, or is not.
+    """Return the rules that state or deny that somebody is a relation of the user.
 
     A row has a topic, the words for its relations, their pattern, an example of each of the two
     patterns, and the name in them."""

@@ -52,7 +52,7 @@ def as_sent(
     keyed: KeyDigest,
     current: Mapping[int, int] = _NOTHING,
 ) -> list[int]:
-    """Return the digests by which a client's copies of stored items are known, in order.
+    """Return the digests that a client's copies of stored items have, in order.
 
     An item of which something was forgotten has the digest that it had, if one of these items has
     it, or else that of what is left, which is in `current` by entry. One that was forgotten as a

@@ -342,7 +342,7 @@ class TurnMemory:
 
     @property
     def _latest_limit(self) -> int:
-        """Return the number of latest items among which what a client sends again is sought."""
+        """Return how many of the latest items are compared with the input."""
         return self._options.recent_context_items * 2 + 8
 
     async def _without_echo(
@@ -354,7 +354,7 @@ class TurnMemory:
         keyed: KeyDigest,
         block_found: bool,
     ) -> list[TurnItem]:
-        """Return the input without what the client sends again of the session."""
+        """Return the input without items of the session that the client sent again."""
         delta = partial(
             history.delta,
             inputs,
@@ -521,7 +521,7 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
 
 
 def _note(inputs: Sequence[TurnItem], answer: AfterTurnResult, *, is_stored: bool) -> str:
-    """Return a note on what is not kept: the turn, or a secret to remember; else ""."""
+    """Return a note on what was not stored (the turn, or a secret to remember), or ""."""
     if answer.forgotten:
         return FORGOTTEN_NOTE
     if not is_stored:

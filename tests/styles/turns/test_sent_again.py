@@ -67,7 +67,7 @@ async def test_nothing_is_stored_twice_after_something_was_forgotten(
 
 
 async def test_history_of_before_and_after_a_forget_is_known_together(door: Door) -> None:
-    """A client that keeps its own list has some items as they were, and others as they are."""
+    """A client may hold some items from before the forget and others from after it."""
     kept: list[dict[str, Any]] = []
     who = {"session_id": "s1", "user_id": "ada"}
     for number, said in enumerate((*SAID, "What should I cook?", "And for dessert?")):

@@ -15,14 +15,14 @@ _VALUE: Final = r"\d|[:=ï¼š]|.\b(?:is|are|ist|sind|lautet|est|sont|es|son)\b|[æ˜
 
 
 def _asked(plural: str, cjk: str) -> re.Pattern[str]:
-    """Return a pattern for the plural of a kind; Chinese and Japanese ask for all of it instead."""
+    """Return a pattern for the plural of a kind, or for "all" of it in Chinese and Japanese."""
     all_of_it = rf"{_ALL_CJK}.{{0,4}}(?:{cjk})|(?:{cjk}).{{0,2}}{_ALL_CJK}"
     return re.compile(rf"\b(?:{plural})\b|{all_of_it}", re.IGNORECASE)
 
 
 @frozen
 class AskedKind:
-    """A kind of thing that is forgotten as a whole.
+    """A kind of thing of which a request can name all, such as passwords.
 
     `asked` finds it in a request. Sentences of messages with these `words` that `tells` matches are
     of the kind, and facts that it matches or that have one of `fact_ids`."""
@@ -118,9 +118,9 @@ _EVERYTHING: Final = re.compile(
 
 
 def asked_kinds(question: str) -> Sequence[AskedKind] | None:
-    """Return the kinds that a request asks for as a whole and without another word; else None.
+    """Return the kinds of which a request names all; None if it has any other words.
 
-    A request for everything at all has no kinds: only a purge does that."""
+    Empty for a request for everything, which only a purge can do."""
     kinds = [kind for kind in _KINDS if kind.asked.search(question)]
     rest = question
     for kind in kinds:
@@ -133,7 +133,7 @@ def asked_kinds(question: str) -> Sequence[AskedKind] | None:
 async def sentences_of_kinds(
     tx: Tx, speaker: Speaker, kinds: Sequence[AskedKind]
 ) -> list[SaidSentence]:
-    """Return the sentences of these kinds, the assistant's too, in the messages of a speaker."""
+    """Return the sentences of these kinds in a speaker's messages and the assistant's answers."""
     return [
         SaidSentence(place.session, place.turn, text)
         for kind in kinds

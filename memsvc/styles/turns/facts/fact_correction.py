@@ -107,7 +107,7 @@ _PARTS: Final = tuple(
 )
 """Dates, identifiers and numbers: a value of one of these kinds can stand in another's place."""
 CONTENT_TERMS_MIN: Final = 2
-"""Terms of a statement in which the rules read nothing, without which it says nothing true."""
+"""Minimum number of terms in a corrected statement that no rule can read."""
 WRONG: Final = "reported as wrong"
 """The words of a doubt that is feedback, and no sentence of the user's."""
 
@@ -136,7 +136,7 @@ Correction = NewStatement | NewValue | Restored
 
 @frozen
 class CorrectedFact:
-    """The fact that holds now or was ended, whether that is new, and a note for the caller."""
+    """The valid or ended fact, whether the call changed it, and a note for the caller."""
 
     fact: Fact
     changed: bool
@@ -394,7 +394,7 @@ def _read(statement: str, old: Statement) -> tuple[Statement, str, str | None] |
 
 
 def _sentence_with(old: Statement, value: str) -> str:
-    """Return the sentence that a plain fact is, with a value in place of its only one of that kind.
+    """Return the sentence of a plain fact with its only value of that kind replaced.
 
     A value that is a sentence itself is returned. INVALID_ARGUMENT for any other."""
     sentence = old.statement or old.value

@@ -532,7 +532,7 @@ class FactRemoval:
 
 
 def _held_by_name(current: Sequence[Fact], name: str) -> list[str]:
-    """Return the facts whose value holds a name in all its sentences: others lose the name."""
+    """Return the record ids of facts in which each sentence of the value contains the name."""
     return [
         fact.statement.record_id
         for fact in current

@@ -153,7 +153,7 @@ def redaction_of(
 
 
 def is_quote(fact: Fact) -> bool:
-    """Return whether a fact only repeats what was said, so that it tells all that its words do."""
+    """Return whether a fact is the plain words of a message, without a topic."""
     return comparable(fact.statement.value) == comparable(fact.statement.statement)
 
 

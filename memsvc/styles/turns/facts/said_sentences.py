@@ -58,7 +58,7 @@ class Place:
 
 @frozen
 class SaidSentence:
-    """A sentence of a message that says what is forgotten."""
+    """A sentence of a message that states what to forget."""
 
     session: str
     turn: str
@@ -67,7 +67,7 @@ class SaidSentence:
 
 @frozen
 class Speaker:
-    """A user, or a session without one, whose messages are looked through.
+    """The user, or the session if there is no user, whose messages are searched.
 
     `turns` are those of the user, or of nobody, in a session where others speak too; None in a
     session that the index of the user covers."""
@@ -94,15 +94,15 @@ class Speaker:
         return [place for place in found if self.said(place.session, place.turn)]
 
     def said(self, session: str, turn: str) -> bool:
-        """Return whether a turn of a session that was found is the speaker's own."""
+        """Return whether a turn is the speaker's own."""
         return self.turns is None or session != self.session or turn in self.turns
 
     async def search(
         self, tx: Tx, query: Sequence[str], embedding: QueryEmbedding | None = None
     ) -> IndexMatches:
-        """Return the messages that hold words of a query, or are near it.
+        """Return the messages that contain words of a query or are close to it in meaning.
 
-        In a shared session, these are the messages of all."""
+        In a shared session, this includes everybody's messages."""
         near = MEANT_CANDIDATES if self.turns is None else CANDIDATES
         own = turn_index.turns(self.session).number
         numbers = [turn_index.said(self.user).number if self.user else own]
@@ -170,7 +170,7 @@ async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[tuple[int
 
 
 async def said_terms(tx: Tx, speaker: Speaker, question: str) -> Set[str]:
-    """Return the terms of a question that were said where the speaker's messages are searched."""
+    """Return the terms of a question that occur in the speaker's messages."""
     query = list(dict.fromkeys(query_terms(question)))
     return frozenset((await speaker.search(tx, query)).counts_by_term)
 
@@ -285,7 +285,7 @@ async def _similarities(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the cosines of texts to a query, and those by which they are ordered.
 
-    Exclamations are near any short query, but less so to what it has of its own."""
+    Exclamations are close to any short query, but less close to its specific part."""
     if embedding is None or tx.encoder is None or not texts:
         return {}, {}
     made = await tx.encoder.encode([MeantText(text) for text in texts])

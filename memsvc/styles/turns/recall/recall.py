@@ -367,7 +367,7 @@ class TurnRecall:
 
 
 def _explained(confidence: relevance.Confidence) -> dict[str, Any]:
-    """Return the confidence in a ranking as an explanation has it, with the floor."""
+    """Return the confidence and the floor as they are shown in an explanation."""
     known = {
         name: value.value if isinstance(value, QuestionKind) else round(value, 3)
         for name, value in confidence._asdict().items()

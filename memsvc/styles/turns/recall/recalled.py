@@ -8,7 +8,7 @@ from typing import Any, Final
 from memsvc.core.facts import Fact, ProfileClass, Statement
 from memsvc.core.frozen import frozen
 from memsvc.core.ranking import Candidate, Kind
-from memsvc.core.secrets import contains_secret
+from memsvc.core.secrets import has_secret_value
 from memsvc.core.timestamp import short_time
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import budget
@@ -155,7 +155,7 @@ def _doubt_fields(fact: Fact) -> dict[str, Any]:
     doubt = fact.doubt
     if doubt is None:
         return {}
-    said = {"text": doubt.text} if doubt.text and not contains_secret(doubt.text) else {}
+    said = {"text": doubt.text} if doubt.text and not has_secret_value(doubt.text) else {}
     return {"questioned": said | {"time": f"{doubt.said_at:%Y-%m-%d}"}}
 
 
@@ -182,7 +182,7 @@ def show_insight(candidate: Candidate, insight: Insight) -> Candidate:
 
 
 def show_item(candidate: Candidate, ranges: Sequence[Range]) -> None:
-    """Let a candidate that was read show these ranges of its text."""
+    """Set the quote of a candidate to these ranges of its text."""
     quoted = quote_text(candidate.text, ranges)
     candidate.fields, candidate.reason = {"text": quoted}, ""
     candidate.tokens = (

@@ -30,7 +30,7 @@ from memsvc.core.ranking import (
     bm25_term_score,
 )
 from memsvc.core.rules.extraction import QUESTION_FACT_IDS, requested_fact_ids, requests_facts
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, has_secret_value
 from memsvc.store.recalls import RecallContent
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns.budget import Costs
@@ -155,7 +155,7 @@ def fact_chunks(
 ) -> list[Candidate]:
     """Return the loaded facts, best first: matches, then requested kinds.
 
-    If it `filter_secrets` secrets, those that the question does not ask for have a reason."""
+    With `filter_secrets`, secrets that the question does not ask for get a reason."""
     order = {index_id: at for at, index_id in enumerate(request.index_ids)}
     oldest_first = sorted(
         read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry)
@@ -169,7 +169,7 @@ def fact_chunks(
     chunks = [show_fact(one, fact) for fact, one in found]
     if filter_secrets and not asks_for_secret(request.question.text):
         for chunk, (fact, one) in zip(chunks, found, strict=True):
-            if _evidence(one) < FLOOR and contains_secret(fact.statement.told):
+            if _evidence(one) < FLOOR and has_secret_value(fact.statement.told):
                 chunk.reason = NOT_ASKED_FOR
     identities = {fact.statement.identity for fact, _ in found}
     for fact in sorted(latest.values(), key=lambda fact: fact.valid_from, reverse=True):
@@ -177,7 +177,7 @@ def fact_chunks(
         by_kind = statement.fact_id in request.ids or (
             request.wants_profile
             and statement.tier is FactTier.L0
-            and not contains_secret(statement.told)
+            and not has_secret_value(statement.told)
         )
         if by_kind and statement.identity not in identities:
             score = statement.confidence

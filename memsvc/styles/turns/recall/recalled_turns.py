@@ -25,7 +25,7 @@ from memsvc.core.rules.changes import (
     replaces,
     topics_of,
 )
-from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, contains_secret
+from memsvc.core.secrets import NOT_ASKED_FOR, asks_for_secret, has_secret_value
 from memsvc.store.recalls import OutdatedFact
 from memsvc.store.search import IndexMatches
 from memsvc.styles.turns import turn_index
@@ -381,7 +381,7 @@ class TurnSelection:
         return [item for item in selected if self._show_or_explain(item)]
 
     def _show_or_explain(self, item: Candidate) -> bool:
-        """Return whether an item is shown, which then has what is shown of it, or else a reason."""
+        """Set the quote of an item and return True, or set the reason why it is not shown."""
         item.reason = self._reason_against(item)
         is_shown = not item.reason and self.show(item)
         self._count += is_shown
@@ -424,14 +424,14 @@ class TurnSelection:
         return result
 
     def without_repeats(self, shown: Sequence[Candidate]) -> list[Candidate]:
-        """Return the items without answers that may repeat a secret withheld from their turn."""
+        """Return the items without answers that may repeat a secret left out of their turn."""
         for item in shown:
             if item.role != "user" and (item.session, turn_of(item.ref)) in self._withheld:
                 item.reason = NOT_ASKED_FOR
         return [item for item in shown if not item.reason]
 
     def show(self, item: Candidate) -> bool:
-        """Give an item what is shown of it, the shorter the more come before it.
+        """Set the quote of an item; it is shorter if more items come before it.
 
         Returns whether it may be shown; otherwise it has the reason."""
         share = QUOTE_SHARES[min(self._count, len(QUOTE_SHARES) - 1)]
@@ -448,8 +448,8 @@ class TurnSelection:
         return True
 
     def can_quote(self, text: str) -> bool:
-        """Return whether a text tells no secret, or the question asks for one."""
-        return self._allows_secrets or not contains_secret(text)
+        """Return whether a text may be quoted: it has no secret, or the question asks for one."""
+        return self._allows_secrets or not has_secret_value(text)
 
     def why_not(self, item: Candidate) -> str:
         """Return why an item is not shown, "" where it may be."""

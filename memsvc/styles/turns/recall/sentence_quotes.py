@@ -8,7 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import distinct_words, prefixes_of, words_with_terms
 from memsvc.core.chunks import sentence_ends
-from memsvc.core.secrets import contains_secret, replace_secrets
+from memsvc.core.secrets import has_secret_value, replace_secrets
 from memsvc.core.text_cache import TextCache
 
 SENTENCE_CHARS_MAX: Final = 240
@@ -46,14 +46,14 @@ def quote_text(text: str, ranges: Sequence[Range]) -> str:
 
 
 def before_secret(text: str, ranges: Sequence[Range]) -> list[Range]:
-    """Return what is quoted before the first sentence that tells a secret.
+    """Return the quote up to the first sentence that contains a secret.
 
-    Nothing where that sentence only names one: any other may tell it."""
+    Nothing if the sentence only names a secret, as another sentence may contain it."""
     kept: list[Range] = []
     for start, stop in ranges:
         for left, right in zip(*_spans(text[start:stop]), strict=True):
             sentence = text[start + left : start + right]
-            if contains_secret(sentence):
+            if has_secret_value(sentence):
                 is_told = _DIGIT.search(sentence) or replace_secrets(sentence) != sentence
                 return _joined(kept) if kept and is_told else []
             kept.append((start + left, start + right))
