@@ -310,21 +310,6 @@ def _same(fact: Fact, statement: Statement) -> bool:
     return normalized_value(fact.statement.value) == normalized_value(statement.value)
 
 
-def lasting_statements(claims: Iterable[Claim]) -> list[Statement]:
-    """Return the statements that hold after all of these claims, of facts that always last."""
-    of_lasting = [
-        claim
-        for claim in claims
-        if (isinstance(claim, Statement) and claim.fact_id in LASTING_IDS)
-        or any(fact_filter.fact_id in LASTING_IDS for fact_filter in claim.conflicts)
-    ]
-    return [
-        statement
-        for statement in _resolve_claims(of_lasting)[0].values()
-        if statement.fact_id in LASTING_IDS
-    ]
-
-
 def _resolve_claims(
     claims: Sequence[Claim],
 ) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:

@@ -221,22 +221,6 @@ async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     )
 
 
-async def without_statement(tx: Tx, *, after: tuple[int, int], limit: int) -> list[Fact]:
-    """Return the next active facts of rules without a statement, beyond an index and entry."""
-    return await tx.fetch_with(
-        facts.fact_of,
-        f"""
-        SELECT book, {facts.COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND (book, entry) > ($3::int8, $4::int4)
-            AND state = 'active' AND statement = ''
-            AND coalesce(evidence ->> 'origin', 'rule') = 'rule'
-        ORDER BY book, entry LIMIT $5
-        """,
-        *after,
-        limit,
-    )
-
-
 async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete the rows of facts, and nothing of what finds them."""
     if entries:

@@ -139,30 +139,6 @@ async def count(tx: Tx, session: str, counters: Mapping[str, int]) -> None:
     )
 
 
-async def next_with_removed_facts(tx: Tx, counter: str) -> tuple[str, list[str]] | None:
-    """Return a user and their sessions, one of which had expired facts removed, if there is one.
-
-    Sessions that have this counter are done. A session without a user is alone."""
-    row = await tx.fetchrow(
-        """
-        SELECT session, user_id FROM sessions WHERE tenant = $1 AND project = $2
-            AND counters ? 'expired_facts' AND NOT counters ? $3
-        ORDER BY session LIMIT 1
-        """,
-        counter,
-    )
-    if row is None or not row["user_id"]:
-        return (row["user_id"], [row["session"]]) if row else None
-    names = await tx.fetch_column(
-        """
-        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3
-        ORDER BY session
-        """,
-        row["user_id"],
-    )
-    return row["user_id"], names
-
-
 async def set_policy(
     tx: Tx, session: str, policy: Mapping[str, Any] | None, *, now: datetime
 ) -> None:

@@ -226,11 +226,6 @@ def questioned_line(fact: Fact, doubt: Doubt | None, now: datetime) -> bytes:
     return _change_line(fact, "fact_question", state, now, doubt=doubt_fields_of(doubt))
 
 
-def reread_line(fact: Fact, now: datetime) -> bytes:
-    """Return the record of a fact whose words were read again, for the file of the fact."""
-    return _change_line(fact, "fact_reread", "active", now, **_cues(fact.statement))
-
-
 def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
     """Return the record of a deleted fact, for the file of the fact that it closes."""
     more = {"deleted_at": timestamp(now)} | ({"forgotten": True} if forgotten else {})

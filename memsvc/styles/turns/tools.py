@@ -28,7 +28,6 @@ from memsvc.styles.turns.models.model_budget import ModelCallBudget
 from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB, ModelExtraction
 from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRewrite
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilt_facts import FactRereading
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.recall import TurnRecall
 from memsvc.styles.turns.session_placement import SessionPlacement
@@ -178,7 +177,7 @@ def published(
         ],
         jobs=[
             *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
-            *(*model_jobs, traces.job, FactRereading(database, clock, options).job, *removal.jobs),
+            *(*model_jobs, traces.job, *removal.jobs),
         ],
         guides=(guide(),),
         completions=completions(database),
