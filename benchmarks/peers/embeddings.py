@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -68,13 +68,13 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 
 
 async def _dimensions(url: str, process: asyncio.subprocess.Process) -> int:
-    async with asyncio.timeout(START_S), httpx.AsyncClient(timeout=START_S) as client:
+    async with asyncio.timeout(START_S), httpx2.AsyncClient(timeout=START_S) as client:
         while process.returncode is None:
             try:
                 answer = await client.post(
                     f"{url}/embeddings", json={"input": "-", "model": "local"}
                 )
-            except httpx.ConnectError:
+            except httpx2.ConnectError:
                 await asyncio.sleep(0.1)
                 continue
             return len(answer.raise_for_status().json()["data"][0]["embedding"])

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
-import httpx
+import httpx2
 from typer import Argument, Option
 
 from memsvc.cli.tool_client import (
@@ -87,7 +87,7 @@ async def export_archive(
                 async for chunk in response.aiter_raw():
                     file.write(chunk)
                     size_bytes += len(chunk)
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise unavailable(
             f"the connection ended before the archive was complete ({type(error).__name__})",
             recovery="run the command again",

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
+import httpx2
 import orjson
 
 from memsvc.adapters.clock import SystemClock
@@ -460,12 +460,12 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
         ("tools/call", {"name": READ_TOOL, "arguments": {"limit": 1}}),
     )
     accept = {"Accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient(headers=headers | accept, timeout=CALL_TIMEOUT_S) as http:
+    async with httpx2.AsyncClient(headers=headers | accept, timeout=CALL_TIMEOUT_S) as http:
         for number, (method, params) in enumerate(calls, 1):
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             try:
                 response = await http.post(url, json=request)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 raise unavailable(
                     f"no answer from {url} ({type(error).__name__})",
                     recovery="start the server; if its address has changed, " + INSTALL_AGAIN,
@@ -485,7 +485,7 @@ async def _round_trip(url: str, headers: dict[str, str]) -> str:
 
 
 async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
-    checks: tuple[tuple[str, str, Callable[[httpx.Response], str]], ...] = (
+    checks: tuple[tuple[str, str, Callable[[httpx2.Response], str]], ...] = (
         (
             "server",
             "/healthz",
@@ -502,7 +502,7 @@ async def _server(url: str, key: str) -> AsyncIterator[CheckResult]:
         for name, path, describe in checks:
             try:
                 response = await http.get(path)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 yield CheckResult(
                     name,
                     False,

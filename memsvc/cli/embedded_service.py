@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
+import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.types import ASGIApp, Message
 
@@ -45,17 +45,17 @@ async def opened(
         yield StreamingTransport(app.asgi), text
 
 
-class StreamingTransport(httpx.AsyncBaseTransport):
-    """An httpx transport to an app in this process that streams both ways; httpx's buffers.
+class StreamingTransport(httpx2.AsyncBaseTransport):
+    """An httpx2 transport to an app in this process that streams both ways; httpx2's buffers.
 
-    An answer that ends early raises httpx.RemoteProtocolError."""
+    An answer that ends early raises httpx2.RemoteProtocolError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return the response as soon as it begins; the app continues while it is read."""
-        assert isinstance(request.stream, httpx.AsyncByteStream)
+        assert isinstance(request.stream, httpx2.AsyncByteStream)
         send_stream, messages = anyio.create_memory_object_stream[Message](0)
         body = aiter(request.stream)
         body_sent = asyncio.Event()
@@ -79,15 +79,15 @@ class StreamingTransport(httpx.AsyncBaseTransport):
             start = await messages.receive()
         except anyio.EndOfStream:
             await task
-            raise httpx.RemoteProtocolError(
+            raise httpx2.RemoteProtocolError(
                 "the service that runs inside this command did not answer"
             ) from None
-        return httpx.Response(
+        return httpx2.Response(
             start["status"], headers=start["headers"], stream=_Body(messages, task)
         )
 
 
-class _Body(httpx.AsyncByteStream):
+class _Body(httpx2.AsyncByteStream):
     """Body that an app sends, as it is sent."""
 
     def __init__(
@@ -103,7 +103,7 @@ class _Body(httpx.AsyncByteStream):
             if not message.get("more_body", False):
                 self._complete = True
                 return
-        raise httpx.RemoteProtocolError("the answer ended before it was complete")
+        raise httpx2.RemoteProtocolError("the answer ended before it was complete")
 
     async def aclose(self) -> None:
         """Stop the app if its answer was not read to the end; else let it finish."""
@@ -114,7 +114,7 @@ class _Body(httpx.AsyncByteStream):
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-def _scope(request: httpx.Request) -> dict[str, Any]:
+def _scope(request: httpx2.Request) -> dict[str, Any]:
     return {
         "type": "http",
         "asgi": {"version": "3.0"},

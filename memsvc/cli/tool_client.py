@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 import orjson
 from typer import Argument, Option, Typer
 
@@ -83,7 +83,7 @@ def show(output: CommandOutput, *, as_json: bool, project: str | None = None) ->
 class RemoteTools:
     """The tools of a memory, in one project, with the permissions of MEMSVC_API_KEY."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
     project: str
 
     async def __call__(self, tool: str, /, **arguments: Any) -> JsonObject:
@@ -119,7 +119,7 @@ class RemoteTools:
                 return found
 
     @asynccontextmanager
-    async def download(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
+    async def download(self, path: str, **request: Any) -> AsyncIterator[httpx2.Response]:
         """Open a response, which may be larger than memory. Raises the error of a failed call."""
         opened = self.http.send(self.http.build_request("GET", path, **request), stream=True)
         response = await self._receive(opened)
@@ -135,18 +135,18 @@ class RemoteTools:
         """Return the URL path of a file's bytes."""
         return f"/api/files/{quote(self.project, safe='')}/content{quote(check_path(path))}"
 
-    async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+    async def send(self, method: str, path: str, **request: Any) -> httpx2.Response:
         """Send a request and return its response. Raises the error in a failed response."""
         response = await self._receive(self.http.request(method, path, **request))
         if response.is_error:
             raise failure(response)
         return response
 
-    async def _receive(self, answer: Awaitable[httpx.Response]) -> httpx.Response:
+    async def _receive(self, answer: Awaitable[httpx2.Response]) -> httpx2.Response:
         """Return an answer; raise UNAVAILABLE where there is none."""
         try:
             return await answer
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise unavailable(
                 f"the server at {self.http.base_url} did not answer ({type(error).__name__})",
                 recovery=f"check that --url or {URL_VARIABLE} is correct and that `memsvc serve` is"
@@ -154,7 +154,7 @@ class RemoteTools:
             ) from error
 
 
-def failure(response: httpx.Response) -> MemsvcError:
+def failure(response: httpx2.Response) -> MemsvcError:
     """Return the error in a response, or one of our own if it does not come from memsvc."""
     try:
         body = orjson.loads(response.content)
@@ -168,7 +168,7 @@ def failure(response: httpx.Response) -> MemsvcError:
             error_text, recovery=f"check that --url or {URL_VARIABLE} is the URL of a memsvc server"
         )
     recovery = body.get("recovery")
-    if response.status_code == httpx.codes.UNAUTHORIZED:
+    if response.status_code == httpx2.codes.UNAUTHORIZED:
         recovery = (
             f"set {KEY_VARIABLE} to a valid key of this server; the first key of a data folder is"
             " in its file api-key"
@@ -195,7 +195,7 @@ class CommandTarget:
 
 
 @asynccontextmanager
-async def connected(target: CommandTarget) -> AsyncIterator[httpx.AsyncClient]:
+async def connected(target: CommandTarget) -> AsyncIterator[httpx2.AsyncClient]:
     """Open a client of that memory with the key of MEMSVC_API_KEY or the data folder's own."""
     key = "" if target.use_folder_key else environment_key()
     if target.url:
@@ -241,15 +241,15 @@ def check_url(url: str) -> None:
 
 
 def client(
-    url: str, key: str, transport: httpx.AsyncBaseTransport | None = None
-) -> httpx.AsyncClient:
+    url: str, key: str, transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
     """Return a client with a key of the server at a URL, which may be its MCP endpoint.
 
     Raises INVALID_ARGUMENT if the text is not such a URL."""
     check_url(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     base_url = url.rstrip("/").removesuffix("/mcp")
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         base_url=base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False
     )
 

@@ -15,7 +15,7 @@ from structlog.typing import EventDict, WrappedLogger
 FRAMES_MAX = 16
 CHAIN_MAX = 4
 
-# Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx) put
+# Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx2) put
 # requests, headers, values and the text of exceptions into theirs, so only the place in their
 # source is logged.
 _TRUSTED = ("memsvc", "uvicorn", "alembic")

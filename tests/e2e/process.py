@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
 
-import httpx
+import httpx2
 import structlog
 
 from memsvc.start import main
@@ -151,8 +151,8 @@ class Served:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
-    def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=10)
+    def get(self, path: str) -> httpx2.Response:
+        return httpx2.get(self.url + path, timeout=10)
 
 
 async def call(url: str, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ async def call(url: str, key: str, tool: str, **arguments: Any) -> dict[str, Any
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": "2025-11-25",
     }
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx2.AsyncClient(timeout=30) as client:
         response = await client.post(f"{url}/mcp", json=request, headers=headers)
     response.raise_for_status()
     result: dict[str, Any] = response.json()["result"]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.process import CHECKOUT, Served, environment
@@ -83,7 +83,7 @@ def texts(served: Served, key: str) -> list[str]:
     """What is stored of the session of the samples, oldest first."""
     headers = {"Authorization": f"Bearer {key}"}
     address = f"{served.url}/api/tools/memory_list_turns"
-    answer = httpx.post(address, json={"session_id": "trip"}, headers=headers, timeout=60)
+    answer = httpx2.post(address, json={"session_id": "trip"}, headers=headers, timeout=60)
     return [item["text"] for item in reversed(answer.raise_for_status().json()["items"])]
 
 

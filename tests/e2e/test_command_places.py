@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from memsvc.cli.main import EXAMPLES
@@ -281,13 +281,13 @@ def test_key_of_another_server_is_not_sent_to_the_one_that_is_named(
     repository: Path, shared: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str | None] = []
-    get = httpx.AsyncClient.get
+    get = httpx2.AsyncClient.get
 
-    async def noted(client: httpx.AsyncClient, path: str) -> httpx.Response:
+    async def noted(client: httpx2.AsyncClient, path: str) -> httpx2.Response:
         sent.append(client.headers.get("Authorization"))
         return await get(client, path)
 
-    monkeypatch.setattr(httpx.AsyncClient, "get", noted)
+    monkeypatch.setattr(httpx2.AsyncClient, "get", noted)
     typed("doctor", "--url", NOWHERE)
     assert set(sent) == {None}
     sent.clear()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -178,7 +178,7 @@ def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(
     headers = {"Authorization": "Bearer key-of-an-identity"}
     for principle in ("think", "listen", "ask", "test", "measure", "rest", "laugh"):
         block = {"content": f"I {principle} first.", "tags": ["self/constitutional"]}
-        httpx.post(
+        httpx2.post(
             f"{shared.url}/api/tools/elfmem_remember", json=block, headers=headers
         ).raise_for_status()
     key = {"key": "key-of-an-identity"}
@@ -340,7 +340,7 @@ def test_turns_are_shown_with_the_time_at_which_they_were_said(
         "output_items": [{"role": "assistant", "content": "Noted."}],
     }
     headers = {"Authorization": "Bearer key-of-late-turns"}
-    httpx.post(
+    httpx2.post(
         f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers
     ).raise_for_status()
     shown = said(memsvc("turns", "show", "late", key="key-of-late-turns"))
@@ -421,11 +421,11 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(
         "output_items": [{"role": "assistant", "content": "A fine name."}],
     }
     headers = {"Authorization": "Bearer key-of-the-commands"}
-    response = httpx.post(f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers)
+    response = httpx2.post(f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers)
     assert response.status_code == 200, response.text
     later = turn | {"session_id": "a later one"}
     assert (
-        httpx.post(
+        httpx2.post(
             f"{shared.url}/api/tools/memory_after_turn", json=later, headers=headers
         ).status_code
         == 200
@@ -544,7 +544,7 @@ def test_a_key_is_rotated_and_both_open_meanwhile(data_folder: Path) -> None:
         key_id = run_in(data_dir, "key", "list").splitlines()[-1].split("\t")[0]
         new = run_in(data_dir, "key", "rotate", key_id).splitlines()[0].split(None, 1)[1]
         for key in (old, new):
-            opened = httpx.get(
+            opened = httpx2.get(
                 f"{served.url}/api/tools", headers={"Authorization": f"Bearer {key}"}
             )
             assert opened.status_code == 200

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import orjson
 import pytest
 
@@ -171,7 +171,7 @@ async def test_the_embedded_database_is_started_again_under_a_server_that_goes_o
     data_dir = data_folder
     with Served(data_dir) as server:
         headers = {"X-API-Key": (data_dir / "api-key").read_text().strip()}
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=f"{server.url}/api/tools", headers=headers, timeout=60
         ) as http:
             stored = await http.post("/memory_after_turn", json=spoken(0, 0))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
-import httpx
+import httpx2
 import pytest
 from typer import BadParameter
 from typer.main import get_command
@@ -199,7 +199,7 @@ async def test_every_server_that_a_page_configures_in_a_host_answers(
             "Authorization": filled(key, "", KEY),
             "Accept": "application/json, text/event-stream",
         }
-        async with httpx.AsyncClient(headers=sent, timeout=60) as http:
+        async with httpx2.AsyncClient(headers=sent, timeout=60) as http:
             answer = await http.post(filled(url, shared.url, ""), json=listed)
         assert "memory_before_turn" in answer.raise_for_status().text
     for server in started:
@@ -226,7 +226,7 @@ async def test_the_policy_of_the_operations_page_is_a_sessions(shared: Served) -
             said = [{"role": "user", "content": f"Hello, {about['turn_id']}."}]
             await used(client, "memory_after_turn", **about, input_items=said, output_items=[])
             about["turn_id"] = "t2"
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as http:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as http:
         address = f"{shared.url}/api/tools/memory_list_turns"
         answer = await http.post(address, json={"session_id": "governed"})
     assert {item["turn_id"] for item in answer.raise_for_status().json()["items"]} == {"t1"}

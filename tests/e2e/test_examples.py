@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.process import CHECKOUT, Served, free_port
@@ -183,7 +183,7 @@ def turns_stored(shared: Served, session: str) -> int:
     """How many turns a session has."""
     headers = {"Authorization": f"Bearer {KEY}"}
     address = f"{shared.url}/api/tools/memory_list_turns"
-    answer = httpx.post(address, json={"session_id": session}, headers=headers, timeout=60)
+    answer = httpx2.post(address, json={"session_id": session}, headers=headers, timeout=60)
     return len({item["turn_id"] for item in answer.raise_for_status().json()["items"]})
 
 

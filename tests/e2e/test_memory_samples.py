@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.memory_samples import BASE_URL, CURL, JAVASCRIPT, PYTHON
@@ -96,7 +96,7 @@ def test_those_who_wait_for_memories_are_let_go_when_the_server_stops(
     headers = {"Authorization": f"Bearer {KEY}"}
     with (
         Served(tmp_path / "data", **on(shared_urls)) as other,
-        httpx.stream(
+        httpx2.stream(
             "GET", f"{other.url}/api/memories/events", headers=headers, timeout=60
         ) as answer,
     ):
@@ -104,7 +104,7 @@ def test_those_who_wait_for_memories_are_let_go_when_the_server_stops(
         assert next(lines).startswith("retry:")
         body = {"messages": [{"role": "user", "content": "I like snow."}], "user_id": "alex"}
         with heard(other):
-            httpx.post(
+            httpx2.post(
                 f"{shared.url}/api/memories", json=body, headers=headers, timeout=60
             ).raise_for_status()
         event = next(line for line in lines if line.startswith("data: "))
@@ -140,7 +140,7 @@ async def test_the_model_is_gpt_5_mini_by_the_responses_api_where_only_its_endpo
         "MEMORY_DECAY_DAYS": "6",
     }
     with Served(tmp_path / "data", **named, **on(database_urls)) as one:
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=one.url, headers={"Authorization": "Bearer another"}, timeout=60
         ) as http:
             body = {"messages": [{"role": "user", "content": "tea, please"}], "user_id": "alex"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from memsvc.adapters.postgres import EmbeddedPostgres
@@ -276,7 +276,7 @@ async def test_a_call_that_outlives_the_grace_is_cut_off_and_leaves_nothing(
             )
             await _until_waiting(owner)
             served.process.send_signal(signal.SIGTERM)
-            with pytest.raises(httpx.HTTPError):
+            with pytest.raises(httpx2.HTTPError):
                 await answer
         assert await asyncio.to_thread(served.process.wait, 60) == 0
     assert await _rows(database_urls.superuser, "SELECT turns FROM sessions") == []
@@ -293,7 +293,7 @@ async def test_a_turn_is_stored_once_although_the_server_is_killed(data_folder: 
             )
             await _until_waiting(owner)
             served.process.kill()
-            with pytest.raises(httpx.HTTPError):
+            with pytest.raises(httpx2.HTTPError):
                 await answer
     await asyncio.to_thread(embedded.stop)
     for killed_again in (True, False):

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import orjson
 import pytest
 from mcp import Client
@@ -68,7 +68,7 @@ async def connected(
 class Stream:
     """A stream that a test reads by hand: where to send messages, and what comes back."""
 
-    def __init__(self, http: httpx.AsyncClient, response: httpx.Response) -> None:
+    def __init__(self, http: httpx2.AsyncClient, response: httpx2.Response) -> None:
         self.http = http
         self.response = response
         self.lines = response.aiter_lines()
@@ -90,7 +90,7 @@ class Stream:
 async def streaming(served: Served, key: str, path: str = "/sse") -> AsyncIterator[Stream]:
     headers = {"Authorization": f"Bearer {key}"}
     async with (
-        httpx.AsyncClient(base_url=served.url, timeout=LONG_S) as http,
+        httpx2.AsyncClient(base_url=served.url, timeout=LONG_S) as http,
         http.stream("GET", path, headers=headers) as response,
     ):
         yield Stream(http, response)
@@ -182,13 +182,13 @@ async def test_two_tenants_see_nothing_of_each_other(
 
 @pytest.mark.parametrize("path", ["/sse", "/messages/?session_id=" + "0" * 32])
 async def test_nobody_is_let_in_without_a_key(served: Served, path: str) -> None:
-    async with httpx.AsyncClient(base_url=served.url) as http:
+    async with httpx2.AsyncClient(base_url=served.url) as http:
         method = "GET" if path == "/sse" else "POST"
         assert (await http.request(method, path)).status_code == 401
 
 
 async def test_a_foreign_host_and_a_foreign_page_are_refused(served: Served, key: str) -> None:
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         base_url=served.url, headers={"Authorization": f"Bearer {key}"}
     ) as http:
         assert (await http.get("/sse", headers={"Host": "evil.example"})).status_code == 421

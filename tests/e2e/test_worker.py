@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from memsvc.adapters.clock import SystemClock
@@ -173,7 +173,7 @@ def test_on_the_embedded_server_the_worker_runs_beside_a_server_that_runs_no_job
         assert "worker" not in served.get("/readyz").json()
         with worker(folder, "--data-dir", str(data_dir)) as beside:
             key = (data_dir / "api-key").read_text().strip()
-            answer = httpx.get(f"{served.url}/api/jobs", headers={"X-API-Key": key}, timeout=10)
+            answer = httpx2.get(f"{served.url}/api/jobs", headers={"X-API-Key": key}, timeout=10)
             assert answer.json()["jobs"] == []
             beside.send_signal(signal.SIGTERM)
             assert beside.wait(PATIENCE_S) == 0
@@ -209,8 +209,8 @@ async def test_a_worker_can_be_probed_and_scraped_while_it_works(
     given = {"MEMSVC_DATABASE__URL": database_urls.app, "MEMSVC_WORKER__PORT": str(port)}
     with worker(folder, **given, MEMSVC_METRICS__TOKEN="of-the-scraper") as process:
 
-        def get(path: str, **headers: str) -> httpx.Response:
-            return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10)
+        def get(path: str, **headers: str) -> httpx2.Response:
+            return httpx2.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10)
 
         assert get("/healthz").json() == {"status": "ok"}
         wait(lambda: get("/readyz").status_code == 200)

@@ -4,7 +4,7 @@ others are used."""
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.conftest import copied
@@ -46,7 +46,7 @@ def test_each_way_in_refuses_a_wrong_key_and_a_server_names_no_path(
         assert examined.returncode == 1
         assert "FAIL  key: this API key is unknown, revoked or expired" in examined.stdout
         assert (file in examined.stdout) is (place is in_folder)
-    answer = httpx.post(f"{served.url}/console/sign-in", data={"key": "msk_wrong"})
+    answer = httpx2.post(f"{served.url}/console/sign-in", data={"key": "msk_wrong"})
     assert answer.status_code == 403
     assert str(data_dir) not in answer.text
     stdio = run("stdio", "--data-dir", str(data_dir), MEMSVC_API_KEY="bad", **SHIPPED)

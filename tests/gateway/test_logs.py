@@ -55,7 +55,7 @@ def test_an_exception_is_told_by_types_and_places(lines: io.BytesIO) -> None:
 def test_a_library_is_told_by_its_place_unless_its_messages_are_about_itself(
     lines: io.BytesIO,
 ) -> None:
-    for name in ("mcp.server.x", "asyncio", "httpx", "asyncpg"):
+    for name in ("mcp.server.x", "asyncio", "httpx2", "asyncpg"):
         logging.getLogger(name).warning(f"Invalid header: {CANARY}")
         logging.getLogger(name).error("Invalid value: %s", CANARY, exc_info=ValueError(CANARY))
     warnings.warn(CANARY, UserWarning, stacklevel=1)

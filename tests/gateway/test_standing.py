@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from memsvc.gateway.auth import AuthOptions
@@ -27,7 +27,7 @@ LONG = AuthOptions(mode="listed", cache_s=300)
 async def sse(url: str, key: str) -> AsyncIterator[Callable[[], Any]]:
     """A stream that is open; what is called waits until the server ends it."""
     async with (
-        httpx.AsyncClient(timeout=30) as http,
+        httpx2.AsyncClient(timeout=30) as http,
         http.stream("GET", f"{url}/sse", headers={"Authorization": f"Bearer {key}"}) as response,
     ):
         assert response.status_code == 200
@@ -43,7 +43,7 @@ async def sse(url: str, key: str) -> AsyncIterator[Callable[[], Any]]:
 
 
 async def status(url: str, key: str) -> int:
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx2.AsyncClient(timeout=30) as http:
         return (await http.post(f"{url}/nowhere", headers={"X-API-Key": key})).status_code
 
 

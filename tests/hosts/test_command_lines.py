@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from memsvc.hosts.hook_files import project_of
@@ -142,7 +142,7 @@ async def model() -> AsyncIterator[HostModel]:
 async def called(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
     """The result of a tool, called over REST."""
     headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(headers=headers, timeout=60) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         answer = await http.post(f"{url}/api/tools/{tool}", json=arguments)
     return dict(answer.raise_for_status().json())
 

@@ -3,7 +3,7 @@ tools."""
 
 from typing import Any
 
-import httpx
+import httpx2
 import orjson
 
 PWN = "window.__pwned=1"
@@ -27,7 +27,7 @@ class Caller:
 
     def __init__(self, url: str, key: str) -> None:
         self.key = key
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60
         )
 
