@@ -91,7 +91,7 @@ class Redaction:
             parts = self._parts(text[start:stop], sentence, beside, values) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]
-            elif not beside or values:
+            elif values or not beside or sentence in statements:
                 found.append((start, stop))
         return found
 

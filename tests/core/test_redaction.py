@@ -88,3 +88,9 @@ def test_short_number_alone_goes_from_the_sentence_of_a_fact_that_stays() -> Non
     fact = "I work as a baker near locker 214."
     left = Redaction(["My locker is number 214."], [], [fact]).applied(fact)
     assert left == "I work as a baker near locker …."
+
+
+def test_a_whole_sentence_goes_although_another_fact_holds_it_with_the_next_one() -> None:
+    said = "In confidence: my neighbour drinks. His grandson mows my lawn."
+    redaction = Redaction(["In confidence: my neighbour drinks."], [], kept=[said])
+    assert redaction.applied(said) == "…His grandson mows my lawn."

@@ -11,7 +11,7 @@ from memsvc.core.rules.sentences import sentence_spans
 # fmt: off
 # A pattern is a line of data, however long.
 _WORD: Final = quick_pattern(
-    r"\b(?:forg[eo]t\w*|remember\w*|delete|erase|remove|wipe|want you to|vergiss|vergess\w*|lösch\w*|merk|weißt|olvid\w+|olvíd\w+|borra|sepas|recuerdes|oubli\w*|efface\w*|saches|souviennes|retiens)\b|[忘删]|我不|忘れ|記憶",
+    r"\b(?:forg[eo]t\w*|remember\w*|delete|erase|remove|wipe|want you to|vergi(?:ss|ß)|vergess\w*|lösch\w*|merk|weißt|olvid\w+|olvíd\w+|borra|sepas|recuerdes|oubli\w*|efface\w*|saches|souviennes|retiens)\b|[忘删]|我不|忘れ|記憶",
     re.IGNORECASE,
 )
 """Matches a text that may contain a request."""
@@ -26,7 +26,7 @@ _REQUEST: Final = re.compile(
     r"|(?:delete|erase|remove|wipe) (?:that (?:i|we|my|our|he|she|they)\b|.{0,80}\bfrom (?:your |the )?memory\b|(?:everything|anything|what(?:ever)?) (?:you (?:know|remember)|i (?:said|told)))"
     r"|i (?:do not|don't) want you to (?:know|remember|keep|store|save)\b"
     # German
-    r"|vergiss\b(?! (?:bitte )?(?:nicht|nie)\b)|vergessen sie\b(?! (?:bitte )?nicht\b)|lösche?(?: bitte)?,? (?:dass|alles,? was|was ich|.{0,80}aus (?:deinem|dem) gedächtnis)\b|merke? dir (?:das )?nicht\b|ich (?:will|möchte) nicht,? dass du (?:weißt|.{0,80}(?:weißt|merkst|behältst|speicherst))\b"
+    r"|vergi(?:ss|ß)\b(?! (?:bitte )?(?:nicht|nie)\b)|vergessen sie\b(?! (?:bitte )?nicht\b)|lösche?(?: bitte)?,? (?:dass|alles,? was|was ich|.{0,80}aus (?:deinem|dem) gedächtnis)\b|merke? dir (?:das )?nicht\b|ich (?:will|möchte) nicht,? dass du (?:weißt|.{0,80}(?:weißt|merkst|behältst|speicherst))\b"
     # Spanish
     r"|olvida(?:te)?\b|olvíd(?:ate|alo|ala)\b|borra (?:que|todo lo que|lo que|.{0,80}de (?:tu|la) memoria)\b|no (?:recuerdes|quiero que (?:sepas|recuerdes|guardes))\b"
     # French
@@ -44,10 +44,29 @@ _DONE: Final = re.compile(
 )
 """Matches an assistant's sentence that confirms that something was forgotten."""
 # fmt: on
+# fmt: off
 _CLAUSE_OF_ONES_OWN: Final = re.compile(
-    r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|we|ich|wir)\b", re.IGNORECASE
+    r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|im|i'?ve|we|ich|wir)\b", re.IGNORECASE
 )
 """Matches where a new clause follows a request: "forget it, I'm moving to Rome"."""
+_SHORT_OBJECT: Final = (
+    r"\W*(?!(?:what|that|how|where|who|why|if|everything|anything|dass|daß|was|wie|wo|wer|warum|alles|que|qué|lo que|cómo|quién|todo|ce que|qui|tout|où|comment)\b)"
+    r"(?:[^\s,;，；]+ ){0,5}[^\s,;，；]+?(?:[,;] ?| [-–—]+ |[，；])"
+)
+_NEW_VALUE: Final = re.compile(
+    _SHORT_OBJECT
+    + r"(?!(?:and|or|it|its|it's|he|she|they|his|her|their|who|which|that|und|oder|es|er|sie|seine?|ihre?|y|o|él|ella|su|que|et|ou|c'est|il|elle|ils|elles|son|sa|ses|qui)\b|[他她它])"
+    r"(?=(?:[^\s,;]+ ){0,5}?(?:\S+'s|is|are|will|ist|sind|wird|liegt|es|son|está|será|est|sont|sera) \S|[^，。；]{0,10}(?:是|改|换|在))",
+    re.IGNORECASE,
+)
+"""Matches a request's short object up to a clause that says what holds instead: "forget Friday, the
+dentist is on Monday". A clause about a person belongs to what is to be forgotten."""
+_CORRECTED: Final = re.compile(
+    _SHORT_OBJECT + r"(?:it'?s|it is|it'?ll be|it will be|es ist|c'est|ce sera|es|será)\b.*(?:\d|\b(?:now|instead|jetzt|nun|stattdessen|maintenant|ahora)\b|\w(?:day|tag|di)\b)",
+    re.IGNORECASE,
+)
+"""Matches what corrects a value, and asks to forget nothing: "forget the number, it's 0171 now"."""
+# fmt: on
 
 
 def forget_requests(text: str) -> Iterator[Span]:
@@ -55,9 +74,11 @@ def forget_requests(text: str) -> Iterator[Span]:
     if not _WORD.search(text):
         return
     for start, end in sentence_spans(text):
-        if request := _REQUEST.match(text, start, end):
-            other = _CLAUSE_OF_ONES_OWN.search(text, request.end(), end)
-            yield start, other.start() + 1 if other else end
+        request = _REQUEST.match(text, start, end)
+        if request and not _CORRECTED.match(text, request.end(), end):
+            new = _NEW_VALUE.match(text, request.end(), end)
+            own = _CLAUSE_OF_ONES_OWN.search(text, request.end(), end)
+            yield start, new.end() if new else own.start() + 1 if own else end
 
 
 def mentions_forgetting(text: str) -> bool:

@@ -83,6 +83,44 @@ def test_what_is_said_beside_a_request_stays(text: str, left: str) -> None:
     assert "forget" not in rest.casefold()
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("forget friday, dentist is monday the 7th", "dentist is monday the 7th"),
+        ("forget about september, the wedding is in june", "the wedding is in june"),
+        ("forget the diet, im doing intermittent fasting instead", "im doing intermittent fasting"),
+        ("Vergiß den Mantel, der Schlüssel liegt bei Hedwig.", "der Schlüssel liegt bei Hedwig."),
+        ("olvida el viernes, la cita es el lunes", "la cita es el lunes"),
+        ("oublie vendredi, le rendez-vous est lundi", "le rendez-vous est lundi"),
+        ("忘掉绿色，走廊改成蓝色", "走廊改成蓝色"),
+    ],
+)
+def test_new_value_beside_a_request_to_forget_the_old_one_stays(text: str, left: str) -> None:
+    assert without_forgetting(text, is_users=True).strip().startswith(left)
+
+
+@pytest.mark.parametrize(
+    "text", ["forget the number, its 0171 9998877 now", "forget monday - it's tuesday"]
+)
+def test_correction_of_a_value_is_no_request_to_forget(text: str) -> None:
+    assert without_forgetting(text, is_users=True) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "forget what I said about Anna, the baby is not his",
+        "forget anna, she is pregnant",
+        "Please forget that my PIN is 4711, it is private.",
+        "Vergiss Anna, die schwanger ist.",
+        "Vergiss meine Diagnose, es ist mir peinlich.",
+        "Oublie mon adresse, c'est trop personnel.",
+    ],
+)
+def test_what_explains_a_request_to_forget_is_left_out_with_it(text: str) -> None:
+    assert not without_forgetting(text, is_users=True).strip()
+
+
 async def test_request_to_forget_is_neither_learnt_nor_recalled(door: Door) -> None:
     await say(
         door,

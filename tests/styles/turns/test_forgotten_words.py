@@ -479,3 +479,37 @@ async def test_short_sentence_that_a_query_means_is_found(
     await say(encoding_door, "t2", "bin so sauer", session="old", user_id="ada")
     found = await encoding_door(FORGET, session_id="new", user_id="ada", query=query)
     assert said in {one["text"] for one in (*found["sentences"], *found["candidates"])}
+
+
+NEIGHBOUR = "Remember that my neighbour Mr Pike drinks. His grandson Paul mows my lawn on Fridays."
+
+
+async def test_sentence_goes_from_a_fact_that_quotes_more_and_other_facts_of_the_name_stay(
+    door: Door,
+) -> None:
+    await say(door, "t1", NEIGHBOUR, user_id="ada")
+    await say(door, "t2", "Mr Pike has moved to Leeds, to his sister.", session="s2", user_id="ada")
+    query = "that my neighbour Mr Pike drinks"
+    await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    drinks = await told(door, "What about my neighbour Pike?", session="new", user_id="ada")
+    assert "drinks" not in drinks
+    assert "Leeds" in await told(door, "Where did Mr Pike move?", session="new", user_id="ada")
+    assert "Paul" in await told(door, "Who mows my lawn?", session="new", user_id="ada")
+
+
+async def test_fact_forgotten_by_its_id_is_not_told_by_a_fact_that_quotes_more(door: Door) -> None:
+    await say(door, "t1", f"{NEIGHBOUR} Always call me Mrs Brandt.", user_id="ada")
+    listed = (await door(LIST, session_id="s1", user_id="ada"))["facts"]
+    ids = [one["record_id"] for one in listed if "drinks" in one["statement"]]
+    await door(FORGET, session_id="s1", user_id="ada", fact_ids=ids[:1], dry_run=False)
+    assert "drinks" not in await told(door, "What about Pike?", session="new", user_id="ada")
+    assert "drinks" not in str(await door(LIST, session_id="s1", user_id="ada"))
+
+
+async def test_husband_is_forgotten_and_a_friend_stays(door: Door) -> None:
+    await say(door, "t1", "Mein Mann ist seit zwei Jahren tot.", user_id="ada")
+    await say(door, "t2", "Meine Freundin Hedwig bleibt nun doch in Celle.", user_id="ada")
+    query = "daß mein Mann tot ist"
+    done = await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    assert ["tot" in one["text"] for one in done["sentences"]] == [True]
+    assert "Celle" in await told(door, "Wo ist Hedwig?", session="new", user_id="ada")

@@ -49,7 +49,12 @@ from memsvc.styles.turns.facts.forgetting import (
     without_words,
     words_hash,
 )
-from memsvc.styles.turns.facts.query_names import clauses_beside, named_by, whole_name
+from memsvc.styles.turns.facts.query_names import (
+    clauses_beside,
+    named_by,
+    whole_and_parts,
+    whole_name,
+)
 from memsvc.styles.turns.facts.restoring import TakenBack
 from memsvc.styles.turns.facts.said_sentences import (
     NamedSentences,
@@ -295,7 +300,7 @@ class FactRemoval:
         if name := whole_name(targets.question, said):
             return _Named([*targets.names, *_held_by_name(current, name)], name=name)
         found = without_others(found, targets.question)
-        named = named_by(targets.question, found, said)
+        named, parts = whole_and_parts(targets.question, named_by(targets.question, found, said))
         left = {fact.statement.fact_id for fact in found if fact not in named}
         with_past = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
         names = [
@@ -307,8 +312,8 @@ class FactRemoval:
                 for fact in named
             ),
         ]
-        meant = _Named(names)
-        if not names:
+        meant = _Named(names, NamedSentences(parts))
+        if not names and not parts:
             sentences = await named_sentences(tx, speaker, targets.question, embedding)
             meant = await _with_facts(tx, current, sentences, embedding)
         texts = [fact.statement.statement for fact in named]

@@ -8,7 +8,7 @@ from typing import Final
 
 from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.facts import Fact, Identity
-from memsvc.core.redaction import comparable
+from memsvc.core.redaction import comparable, sentences
 from memsvc.core.rules.change_words import CJK
 from memsvc.core.rules.extraction import LANGUAGES, requested_fact_ids
 from memsvc.core.rules.text_requests import FIRST_PERSON
@@ -16,7 +16,12 @@ from memsvc.core.rules.topics import BIRTHDAY
 from memsvc.core.secrets import holds_secret
 from memsvc.store.database import Tx
 from memsvc.store.search import QueryEmbedding
-from memsvc.styles.turns.facts.said_sentences import STANDS_OUT, cosines_of
+from memsvc.styles.turns.facts.forgetting import is_quote
+from memsvc.styles.turns.facts.said_sentences import (
+    STANDS_OUT,
+    SaidSentence,
+    cosines_of,
+)
 
 WORDS_MAX: Final = 40
 """Maximum words of a query that are examined one by one."""
@@ -125,8 +130,9 @@ def whole_name(question: str, said: Set[str]) -> str:
 def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
     """Return the facts that a question names, by their kind or by a third of its words.
 
-    A sentence that states several facts is not evidence for any of them. `said` are those terms of
-    the question that the person has used before."""
+    Facts with at most half as many of its words as another one are left out. A sentence that states
+    several facts is not evidence for any of them. `said` are those terms of the question that the
+    person has used before."""
     asked = set(query_terms(question))
     if of_kind := _of_kind(question, found, said):
         stated = {comparable(fact.statement.statement) for fact in of_kind}
@@ -137,15 +143,35 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
             or (comparable(fact.statement.statement) in stated and _is_asked(fact, asked))
         ]
     times_said = Counter(comparable(fact.statement.statement) for fact in found)
-    named = []
+    shares: list[tuple[int, Fact]] = []
     for fact in found:
         statement = fact.statement
         words = f"{statement.key} {statement.value} {statement.keywords}"
         if times_said[comparable(statement.statement)] == 1:
             words = f"{words} {statement.statement}"
-        if 3 * len(asked.intersection(terms(words))) >= len(asked):
-            named.append(fact)
-    return named
+        shares.append((len(asked.intersection(terms(words))), fact))
+    most = max((count for count, _ in shares), default=0)
+    return [fact for count, fact in shares if 3 * count >= len(asked) and 2 * count > most]
+
+
+def whole_and_parts(question: str, named: Iterable[Fact]) -> tuple[list[Fact], list[SaidSentence]]:
+    """Return the facts that a question names as a whole, and the sentences it names of others.
+
+    Those quote several sentences, of which only some have most of the question's words."""
+    whole, parts = list[Fact](), list[SaidSentence]()
+    asked = set(query_terms(question))
+    for fact in named:
+        said, source = fact.statement.statement, fact.statement.evidence
+        each = (
+            [said[start:stop].strip() for start, stop in sentences(said)] if is_quote(fact) else []
+        )
+        counts = [len(asked.intersection(terms(one))) for one in each]
+        meant = [one for one, count in zip(each, counts, strict=True) if 2 * count > max(counts)]
+        if len(meant) < len(each):
+            parts += [SaidSentence(source.session, source.turn, one) for one in meant]
+        else:
+            whole.append(fact)
+    return whole, parts
 
 
 def _is_asked(fact: Fact, asked: Set[str]) -> bool:
@@ -155,7 +181,7 @@ def _is_asked(fact: Fact, asked: Set[str]) -> bool:
 
 
 async def clauses_beside(
-    tx: Tx, question: str, embedding: QueryEmbedding | None, sentences: Iterable[str]
+    tx: Tx, question: str, embedding: QueryEmbedding | None, texts: Iterable[str]
 ) -> list[str]:
     """Return the clauses of these sentences that can stay when the query is forgotten.
 
@@ -163,7 +189,7 @@ async def clauses_beside(
     long number or a birthday that the query clearly means, a clause without a number is safe."""
     asked = frozenset(content_terms(question))
     found: list[str] = []
-    for sentence in sentences:
+    for sentence in texts:
         telling, beside = _divided(sentence, asked)
         alike = await cosines_of(tx, embedding, [*telling, *beside]) if telling else {}
         if len(alike) == len({*telling, *beside}):
