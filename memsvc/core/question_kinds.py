@@ -109,10 +109,12 @@ _QUOTED: Final = re.compile(
 _REQUEST: Final = _words(
     r"(?<!did you )(?:tell|give|show|teach|name|explain(?: to)?) (?:me|us)|explain .{1,80} to me"
     r"|(?:i|i'd) (?:need|want|like|would like|love) to know|i wonder|i'm (?:wondering|curious)"
-    r"|(?:sag|nenn|erzahl|gib|zeig|erklar)e? (?:mir|uns)|ich (?:will|mochte|wurde gern) wissen"
-    r"|(?:me|nos) (?:dices|cuentas|das|explicas)|quiero saber"
-    r"|(?:dis|raconte|donne|explique|montre|cite)[- ](?:moi|nous)|j'aimerais savoir"
-    r"|tu me (?:dis|racontes|donnes|expliques)|je (?:voudrais|veux) savoir",
+    r"|(?:write|translate|check|calculate|convert) .{1,80} for me"
+    r"|(?:sag|nenn|erzahl|gib|zeig|erklar|schreib|ubersetz)e? (?:mir|uns)|ich (?:will|mochte|wurde gern) wissen"
+    r"|(?:(?!haben|hatten)\w{2,}n sie|(?:kannst|konntest|wurdest) du) (?:mir|uns)"
+    r"|(?:me|nos) (?:dices|cuentas|das|explicas|puedes?|podrias?|podria)|quiero saber"
+    r"|(?:dis|raconte|donne|explique|montre|cite|dites|racontez|donnez|expliquez|montrez|citez|ecrivez|traduisez)[- ](?:moi|nous)|j'aimerais savoir"
+    r"|(?:tu|vous) (?:me|nous) (?:dis|racontes|donnes|expliques)|(?:peux-tu|pourrais-tu|pouvez-vous|pourriez-vous) (?:me|nous)|je (?:voudrais|veux) savoir",
     r"(?:给|給|告诉|告訴|跟|教)我|我(?:想|要)(?:知道|问|問)",
 )
 """Words by which people ask to be told something: they do not speak of themselves there."""

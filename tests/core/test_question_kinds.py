@@ -23,6 +23,8 @@ what did you tell me about the landlord
 plan a weekend in Rome for us
 why are our docker images so large
 Wie heißt meine Chefin?
+Haben Sie mir gesagt, wann der Zug fährt?
+Können Sie mir sagen, wann mein Zug fährt?
 Was schenke ich meinem Bruder?
 ¿Qué le regalo a mi madre?
 où est-ce que j'habite ?
@@ -39,6 +41,13 @@ give me three words that rhyme with orange
 is 'my dog is ill' spelled correctly
 how many feet are in a mile
 Erzähl mir einen Witz über Beamte
+Könnten Sie mir bitte einen Witz erzählen?
+Geben Sie mir ein Rezept für Linsensuppe.
+Kannst du mir erklären, was Inflation ist?
+Expliquez-moi la photosynthèse
+peux-tu me traduire le mot papillon
+¿me puedes explicar la inflación?
+translate butterfly into French for me
 dime tres sinónimos de feliz
 raconte-moi une blague
 c'est quoi un trou noir ?

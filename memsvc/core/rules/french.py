@@ -47,6 +47,7 @@ FRENCH = Language(
     rules=(
         Rule(t.NAME, "appelle", r"je m'appelle {name}", "Je m'appelle Ada.", "Ada", "Comment je m'appelle ?"),
         Rule(t.NAME, "appelle", r"je m'appelle (?!comment|pas|plus|aussi|comme|ça|donc){small}", "je m'appelle ada", "ada", "je m'appelle comment"),
+        Rule(t.NAME, "suis moi", r"\A\W*(?:(?:bonjour|bonsoir|salut|coucou)[,!. ]+)?(?:je suis|moi,? c'est) (?!\w+(?:aise?|ien|ienne|oise?)\b){name}(?![\w'-]| \w)", "Bonjour, je suis Ada.", "Ada", "Bonjour, je suis Française."),
         Rule(t.NAME, "nom prénom", r"mon (?:nom|prénom) (?:complet )?est {name}", "Mon prénom est Ada.", "Ada", "Son prénom est Ada."),
         retraction(t.NAME, "appelle", r"je ne m'appelle (?:pas|plus) {v}", "Je ne m'appelle pas Bob.", "Bob", "Je ne m'appelle pas Bob."),
         Rule(t.NICKNAME, "appelez appelle", r"(?:appelez|appelle)-moi (?:plutôt |simplement )?{name}", "Appelle-moi Max.", "Max", "Ne m'appelle pas Max."),

@@ -48,6 +48,7 @@ SPANISH = Language(
     rules=(
         Rule(t.NAME, "llamo", rf"{_I}me llamo {{name}}", "Me llamo Ada.", "Ada", "¿Cómo me llamo?"),
         Rule(t.NAME, "llamo", rf"{_I}me llamo (?!así|como|igual|la|mucho|también){{small}}", "me llamo ada", "ada", "me llamo así"),
+        Rule(t.NAME, "soy", r"\A\W*(?:(?:hola|buenas|buen[oa]s \w+)[,!. ]+)?soy {name}(?![\w'-]| \w)", "Hola, soy Ada.", "Ada", "Hola, soy médica."),
         Rule(t.NAME, "nombre", r"mi nombre (?:completo )?es {name}", "Mi nombre es Ada.", "Ada", "Su nombre es Ada."),
         retraction(t.NAME, "llamo nombre", rf"(?:{_NO} me llamo|mi nombre no es) {{v}}", "No me llamo Bob.", "Bob", "No me llamo Bob."),
         Rule(t.NICKNAME, "llámame llamarme", r"(?:llámame|puedes llamarme) {name}", "Llámame Max.", "Max", "No me llames Max."),

@@ -194,6 +194,11 @@ _OWN_START: Final = re.compile(
     r"\W*(?:and |but |und |y |et )?(?:i|i'?m|i'?ve|we|we're|my|our|ich|wir|meine?|unsere?|yo|soy|tengo|vivo|mis?"
     r"|nuestr[oa]s?|je|nous|mon|ma|mes|notre|nos)\b|\W*j'|\W*(?:我|咱|私|僕|俺|うち)"
 )
+_INTRODUCED: Final = re.compile(
+    r"\W*(?:[^\W\d_]+(?: \w+){0,2}[,!.]* )?(?i:i'?m|i am|my name is|this is|ich bin|ich heiße|mein name ist|je m'appelle|je suis|moi,? c'est|me llamo|soy|mi nombre es) [^\W\d_a-zß-öø-ÿ]"
+)
+"""How a message begins whose speaker is named: "Hello, I'm Ada"."""
+_YOURS: Final = re.compile(r"\b(?:yours?|dein\w*|ihnen|votre|vos|vuestr\w+)\b")
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
@@ -398,13 +403,19 @@ def is_about_text(sentence: str) -> bool:
 
 
 def tells_of_oneself(text: str) -> bool:
-    """Return whether every sentence behind a greeting begins with the speaker: "Hi! I'm Ada."."""
-    sentences = filter(str.strip, re.split(r"(?<=[.!])\s+|\n", text.lower()))
-    is_own = all(
-        _OWN_START.match(sentence) or (at == 0 and is_greeting_phrase(sentence))
+    """Return whether every sentence behind a greeting begins with the speaker: "Hi! I'm Ada.".
+
+    If the speaker is named first, half of them suffice, unless they address somebody or end as a
+    letter does."""
+    low = text.lower()
+    sentences = [one for one in re.split(r"(?<=[.!?])\s+|\n", low) if one.strip()]
+    own = [
+        bool(_OWN_START.match(sentence)) or (at == 0 and is_greeting_phrase(sentence))
         for at, sentence in enumerate(sentences)
-    )
-    return is_own and _COLON_OR_QUOTE.search(text) is None
+    ]
+    if _INTRODUCED.match(text) and not (_YOURS.search(low) or CLOSING.search(text)):
+        return 2 * (1 + sum(own[1:])) >= len(own) and ":" not in text
+    return all(own) and _COLON_OR_QUOTE.search(text) is None
 
 
 def is_statement(clause: str) -> bool:

@@ -19,6 +19,43 @@ INTRODUCTIONS = [
     ("hola! me llamo nora, vivo con mis dos hijos", [("user_name", "nora")]),
     ("salut, je m'appelle nora, j'ai deux enfants", [("user_name", "nora")]),
     ("I'm Jan, I live in Leeds", [("user_name", "Jan"), ("user_home", "Leeds")]),
+    ("I'm Tom. I live in Rome.", [("user_name", "Tom"), ("user_home", "Rome")]),
+    ("Hey, this is Mia. I live in Bern.", [("user_name", "Mia"), ("user_home", "Bern")]),
+    ("Hallo, ich bin Eva. Ich wohne in Kiel.", [("user_name", "Eva"), ("user_home", "Kiel")]),
+    ("Bonjour, je suis Luc. J'habite à Lyon.", [("user_name", "Luc"), ("user_home", "Lyon")]),
+    ("Hola, soy Ana. Vivo en Madrid.", [("user_name", "Ana"), ("user_home", "Madrid")]),
+]
+LONG_INTRODUCTIONS = [
+    (
+        "Hello, I'm Tom. I live in Rome and I have two dogs. I am vegan and I work as a pilot.",
+        ["Tom", "Rome", "two dogs", "vegan", "pilot"],
+    ),
+    (
+        "Hello, I am Maria. I have a peanut allergy. I live in Oslo with my husband Per.",
+        ["Maria", "peanut", "Oslo"],
+    ),
+    (
+        "Hi, I'm Sofia. I work as a dentist and I live in Porto. Can you plan my week?",
+        ["Sofia", "dentist", "Porto"],
+    ),
+    (
+        "Hallo, ich bin Eva. Ich wohne in Kiel. Ich bin Vegetarierin und arbeite als Lehrerin.",
+        ["Eva", "Kiel", "Vegetarierin", "Lehrerin"],
+    ),
+    (
+        "Bonjour, je m'appelle Luc. J'habite à Lille. Je suis végétarien et j'ai deux enfants.",
+        ["Luc", "Lille", "végétarien"],
+    ),
+    (
+        "Hola, me llamo Ana. Vivo en Madrid y tengo un gato. Soy alérgica a la penicilina.",
+        ["Ana", "Madrid", "penicilina"],
+    ),
+]
+LETTERS = [
+    "Hi! I hope you're well. The rent is late, I live in flat 3. Thanks!",
+    "Hello, I'm Sarah from number 12. Your dog barks. I work early shifts. Please call me.",
+    "Hi, I'm Jo from sales. I live in Bonn. I am out from Monday. Kind regards, Jo",
+    "Translate to German: Hello, I'm Tom. I live in Rome. I am vegan.",
 ]
 NO_NAMES = [
     "im tired",
@@ -29,6 +66,9 @@ NO_NAMES = [
     "im late, i work nights",
     "im tired, 41 emails today",
     "hi, im female, 30, and i live in york",
+    "Hi, I'm British. I live in Leeds.",
+    "Hallo, ich bin Lehrer. Ich wohne in Ulm.",
+    "Bonjour, je suis Française. J'habite à Lyon.",
     "he said im nora, 41",
     "ich bin vegetarierin, 33, aus kiel",
     "ich bin verheiratet, 33, zwei kinder",
@@ -47,5 +87,11 @@ def test_word_that_is_no_name_is_none(said: str) -> None:
     assert not [value for fact_id, value in stated(said) if fact_id == "user_name"]
 
 
-def test_letter_that_only_begins_with_a_greeting_is_not_the_speaker_s_own() -> None:
-    assert stated("Hi! I hope you're well. The rent is late, I live in flat 3. Thanks!") == []
+@pytest.mark.parametrize(("said", "told"), LONG_INTRODUCTIONS)
+def test_introduction_of_several_sentences_is_the_speaker_s_own(said: str, told: list[str]) -> None:
+    assert {*told} <= {value for _, value in stated(said)}
+
+
+@pytest.mark.parametrize("said", LETTERS)
+def test_letter_that_begins_with_a_greeting_is_not_the_speaker_s_own(said: str) -> None:
+    assert stated(said) == []
