@@ -30,7 +30,10 @@ async def opened(
     if not create:
         check_database(settings)
     without_worker = settings.model_copy(
-        update={"worker": settings.worker.model_copy(update={"enabled": False})}
+        update={
+            "worker": settings.worker.model_copy(update={"enabled": False}),
+            "audit": settings.audit.model_copy(update={"slow_ms": 0}),
+        }
     )
     configure_logging("warning")  # hides, among others, that a new key opens an empty memory
     async with AsyncExitStack() as stack:
@@ -40,6 +43,8 @@ async def opened(
         urls = started()
         await migrate_database(urls, without_worker)
         app = await stack.enter_async_context(root.opened(without_worker, urls.app, Draining()))
+        if app.database.encoder is not None:
+            app.database.encoder.wait_for_loading()
         text = key or await load_key(app.database, without_worker.data_dir.absolute() / KEY_FILE)
         await stack.enter_async_context(app.asgi.router.lifespan_context(app.asgi))
         yield StreamingTransport(app.asgi), text

@@ -141,6 +141,10 @@ class Encoder(Protocol):
         """Return the name that vectors are kept under."""
         ...
 
+    def wait_for_loading(self) -> None:
+        """Let questions wait until the encoder is loaded; they do without it before."""
+        ...
+
     async def encode(self, texts: Sequence[MeantText]) -> list[TextVector | None]:
         """Return the vectors of texts; None for what a job has to embed later."""
         ...

@@ -62,6 +62,7 @@ class Embedding:
         self._meter = meter
         self._questions: OrderedDict[bytes, list[float]] = OrderedDict()
         self._paused_until: datetime | None = None
+        self._waits = False
         self.job = Job(EMBED_JOB, self.embed)
         self.sweep = Job(SWEEP_JOB, self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
@@ -77,6 +78,10 @@ class Embedding:
     def unrelated(self) -> float | None:
         """Return the cosine of texts that have nothing to do with each other, where it is known."""
         return self._embedder.unrelated_cosine
+
+    def wait_for_loading(self) -> None:
+        """Let questions wait until the embedder is loaded: for a command that asks only once."""
+        self._waits = True
 
     def of_query(self, vector: Sequence[float]) -> QueryEmbedding:
         """Return the vector of a question with what the embedder knows of it."""
@@ -209,6 +214,8 @@ class Embedding:
             self._questions.move_to_end(key)
             self._meter.add("memsvc_embedding_cached_total")
             return kept
+        if self._waits:
+            await self._embedder.load()
         if (
             not text.strip()
             or not self._embedder.is_ready

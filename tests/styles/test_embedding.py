@@ -47,7 +47,7 @@ class FakeEmbedder:
         self.between = lambda: asyncio.sleep(0)
 
     async def load(self) -> None:
-        pass
+        self.is_ready = True
 
     def log_odds(self, head: Head, vector: Sequence[float]) -> None:
         pass
@@ -334,3 +334,12 @@ async def test_a_fault_of_ours_is_not_hidden(embedding: Embedding, embedder: Fak
     embedder.failing = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         await embedding.question("one")
+
+
+async def test_question_waits_for_an_embedder_that_loads_only_if_told_to(
+    embedding: Embedding, embedder: FakeEmbedder
+) -> None:
+    embedder.is_ready = False
+    assert await embedding.question("gale warning") is None
+    embedding.wait_for_loading()
+    assert await embedding.question("gale warning") == vector_of("gale warning")
