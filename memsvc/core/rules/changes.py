@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from memsvc.core.analysis import normalized_text, terms
+from memsvc.core.analysis import content_terms, normalized_text, terms
 from memsvc.core.facts import (
     PROFILE_FACT_IDS,
 )
@@ -158,7 +158,7 @@ class Change:
     @cached_property
     def terms(self) -> frozenset[str]:
         """Return the terms of the sentence that are not common words."""
-        return frozenset(terms(self.sentence)) - COMMON
+        return frozenset(content_terms(self.sentence)) - COMMON
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
@@ -234,6 +234,7 @@ _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SE
 _SHARED: Final = frozenset(("love", "life"))
 """Topics of a user that others of the family may change."""
 _OF_PEOPLE: Final = frozenset(("home", "love"))
+_THINGS: Final = frozenset(("car", "bike"))
 _RESCHEDULED: Final = re.compile(
     r"\bmoved (?:up |back )?to (?:next |the |this |\d{1,2}(?:st|nd|rd|th)?\.? )?"
     r"(?:\d{1,2}(?:[:.]\d\d|(?:st|nd|rd|th)\b(?! (?:ave|st|floor))| ?(?:am|pm|o clock)\b)|noon\b|morning|afternoon|evening"
@@ -246,6 +247,11 @@ _OF_A_THING: Final = re.compile(
     r"(?! (?:house|home|place|flat)s?\b)"
 )
 """Words by which somebody moves or separates a thing."""
+_THING_DIED: Final = re.compile(
+    r"\b(?:car|van|truck|bike|engine|battery|phone|laptop|computer|tablet|printer|router|fridge|freezer|oven|boiler|dishwasher|machine|tv|telly|camera|server"
+    r"|portable|telephone|ordi\w*|voiture|moteur|batterie|movil|coche|portatil|ordenador|bateria|lavadora|nevera)\b\W+(?:\w+\W+){0,2}?(?:died|dead|mort|morte|murio|muerto|muerta)\b"
+)
+"""A thing that no longer works, which is no death."""
 _QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
 _STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer|not|n't)\W+$")
 _MAYBE: Final = Phrases({"maybe": MAYBE})
@@ -335,6 +341,8 @@ def _labels(sentence: str, told: _Told) -> _Labels:
         topics, expired_topics = topics - _OF_PEOPLE, expired_topics - _OF_PEOPLE
     if "food" in topics:
         topics -= {"life"}  # animals that are eaten
+    if _THING_DIED.search(words):
+        expired_topics = expired_topics - {"life"} | topics & _THINGS
     if _QUIT_HABIT.search(words):
         expired_topics -= {"job"}
     resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced
@@ -466,7 +474,7 @@ def matches_topic(change: Change, text: str, fact_id: str = "") -> bool:
         topics |= {"address"}
     about = change.expired_topics or (change.topics if change.is_short else frozenset())
     if not (known or change.expired_topics):
-        about -= {"life"}  # a fish and a mother have no more in common
+        about -= {"life", "love"}  # a fish and a mother have no more in common
     return not change.weak and not topics.isdisjoint(about)
 
 
@@ -491,7 +499,7 @@ def takes_up(change: Change, told: str) -> bool:
     negated = normalized_text(told)
     words = frozenset(terms(NEGATIVE.sub(" ", negated))) - COMMON
     return (
-        2 * len(change.terms & words) >= max(2, len(words))
+        2 * len(words.intersection(terms(change.sentence))) >= max(2, len(words))
         and not NEGATIVE.search(normalized_text(change.sentence))
         and bool(NEGATIVE.search(negated) or _CHANGE_PHRASES.labels_in(negated) - _UNSURE)
     )

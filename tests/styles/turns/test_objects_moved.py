@@ -22,6 +22,22 @@ APART = [
     ("Vivo en Sevilla.", "Moví los archivos a la carpeta nueva.", "¿Dónde vivo?"),
     ("I live in Bremen.", "Moved the lamp to the other room.", "Where do I live?"),
     ("I live in Bremen.", "I moved my desk to the window.", "Where do I live?"),
+    (
+        "got a dog btw, border collie called biscuit.",
+        "car died on the a7, the golf. garage says 2800 for the gearbox.",
+        "whats my dog called",
+    ),
+    ("I have a dog called Rex.", "My laptop died yesterday.", "What is my dog called?"),
+    (
+        "Bitte sprechen Sie mich stets mit Frau Brandt an, denn die Vornamen mag ich nicht.",
+        "Die Sprechstundenhilfe rief an, es wird doch nicht Dienstag, sondern erst am Donnerstag.",
+        "Wie möchte ich angeredet werden?",
+    ),
+    (
+        "Zur Hochzeit werde ich meinen alten Mantel tragen, den mir mein Mann schenkte.",
+        "Meine Freundin Hedwig bleibt nun doch in Celle, der Umzug nach Kassel ist abgesagt.",
+        "Welchen Mantel trage ich zur Hochzeit?",
+    ),
 ]
 
 
