@@ -89,7 +89,7 @@ class Speaker:
 
     async def messages(self, tx: Tx, words: str) -> list[Place]:
         """Return the items of the speaker's turns that hold one of these words."""
-        matches = await self.search(tx, list(dict.fromkeys(query_terms(words))))
+        matches = await self.search(tx, query_terms(words))
         found = (await _read(tx, self.places(matches))).values()
         return [place for place in found if self.said(place.session, place.turn)]
 
@@ -139,7 +139,7 @@ async def find_items(
     Those that facts are from, by session and event, and those that hold a value or a sentence."""
     found: dict[tuple[int, int], str] = {}
     for words in [*redaction.searched, *redaction.statements]:
-        query = list(dict.fromkeys(query_terms(words)))
+        query = query_terms(words)
         found |= speaker.places(await speaker.search(tx, query))
     sources: dict[str, list[str]] = {}
     for source, event in evidence:
@@ -171,7 +171,7 @@ async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[tuple[int
 
 async def said_terms(tx: Tx, speaker: Speaker, question: str) -> Set[str]:
     """Return the terms of a question that occur in the speaker's messages."""
-    query = list(dict.fromkeys(query_terms(question)))
+    query = query_terms(question)
     return frozenset((await speaker.search(tx, query)).counts_by_term)
 
 
@@ -190,7 +190,7 @@ async def named_sentences(
 
     They hold half of what the query asks by weight, and none holds more. Where many do alike, none
     is named. Where none does, it is the one that means what the query says, if it stands out."""
-    query = list(dict.fromkeys(query_terms(question)))
+    query = query_terms(question)
     matches = await speaker.search(tx, query, embedding)
     read = await _read(tx, speaker.places(matches, by_words=False))
     own = {
