@@ -139,8 +139,7 @@ async def find_items(
     Those that facts are from, by session and event, and those that hold a value or a sentence."""
     found: dict[tuple[int, int], str] = {}
     for words in [*redaction.searched, *redaction.statements]:
-        query = query_terms(words)
-        found |= speaker.places(await speaker.search(tx, query))
+        found |= speaker.places(await speaker.search(tx, query_terms(words)))
     sources: dict[str, list[str]] = {}
     for source, event in evidence:
         sources.setdefault(source, []).append(event)
@@ -171,8 +170,7 @@ async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[tuple[int
 
 async def said_terms(tx: Tx, speaker: Speaker, question: str) -> Set[str]:
     """Return the terms of a question that occur in the speaker's messages."""
-    query = query_terms(question)
-    return frozenset((await speaker.search(tx, query)).counts_by_term)
+    return frozenset((await speaker.search(tx, query_terms(question))).counts_by_term)
 
 
 @frozen

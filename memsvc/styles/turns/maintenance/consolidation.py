@@ -223,8 +223,8 @@ def _fact_insight(
     evidence: dict[str, Any] = {
         "facts": list(dict.fromkeys(fact.statement.fact_id for fact in facts)),
         "turns": [{"session": session, "turn": turn} for session, turn in dict.fromkeys(cited)],
-        "holds": [[fact.index_id, fact.entry] for fact in holds],
-        "past": [[fact.index_id, fact.entry] for fact in past],
+        "holds": [fact.place for fact in holds],
+        "past": [fact.place for fact in past],
         "sources": [],
     }
     keywords = " ".join(
@@ -369,10 +369,8 @@ async def _of_facts(
 
 def _current(history: Sequence[Fact], changed: Sequence[Fact]) -> list[Fact]:
     """Return the touched facts that no newer one of any index has replaced."""
-    latest = {fact.statement.identity: (fact.index_id, fact.entry) for fact in history}
-    return [
-        fact for fact in changed if latest[fact.statement.identity] == (fact.index_id, fact.entry)
-    ]
+    latest = {fact.statement.identity: fact.place for fact in history}
+    return [fact for fact in changed if latest[fact.statement.identity] == fact.place]
 
 
 def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[Statement]:

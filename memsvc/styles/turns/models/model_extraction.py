@@ -290,9 +290,7 @@ class ModelExtraction:
         expiry_by_record = await self._last_days(tx, model_input, claims)
         valid_claims = [claim for claim in claims if not _is_expired(claim, expiry_by_record, now)]
         known = [*await facts.facts_of_claims(tx, index_ids, valid_claims), *active, *deleted]
-        merged = merge(
-            {(fact.index_id, fact.entry): fact for fact in known}.values(), valid_claims, now
-        )
+        merged = merge(known, valid_claims, now)
         outcomes["kept"] += len(merged.kept) + len(merged.deleted)
         outcomes["repeated"] += merged.repeated
         outcomes["stale"] += len(claims) - len(valid_claims) + merged.ignored

@@ -259,7 +259,7 @@ class _ProposalJudge:
         self._input = model_input
         self._messages = {f"m{at}": message for at, message in enumerate(model_input.messages, 1)}
         self._facts = {f"f{at}": fact for at, fact in enumerate(model_input.facts, 1)}
-        self._active = {(fact.index_id, fact.entry): fact for fact in active}
+        self._active = {fact.place: fact for fact in active}
         self._statements = [fact.statement for fact in active]
         self._deleted = deleted
 
@@ -354,7 +354,7 @@ class _ProposalJudge:
         seen = self._facts.get(proposal.fact)
         if seen is None:
             raise _DroppedError("unknown")
-        if self._active.get((seen.index_id, seen.entry)) is None:
+        if seen.place not in self._active:
             raise _DroppedError("stale")
         _check_precedence(seen, message)
         return seen

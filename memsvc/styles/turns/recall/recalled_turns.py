@@ -218,7 +218,7 @@ def mark_changes(
 def following(
     chunks: Sequence[Candidate],
     changes: Sequence[SaidChange],
-    facts: Mapping[EntryPlace, Fact],
+    facts: Mapping[tuple[int, int], Fact],
     words_of: WordsOf,
 ) -> list[Candidate]:
     """Return the messages of change to show beside these chunks, that no chunk tells already.
