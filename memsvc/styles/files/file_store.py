@@ -29,7 +29,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import ROOT, ancestors, check_path, name_of
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
 from memsvc.core.tools import Arguments, EntryType, RenderedFile, Version, Views
 from memsvc.store import files, summaries, tree
 from memsvc.store import files as store
@@ -234,7 +234,7 @@ class ListedFile:
     ]
     summary: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "one-paragraph summary of the file, if requested",
     ] = None
 

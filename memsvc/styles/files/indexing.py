@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Final
 
 import structlog
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.call_context import step_done
@@ -17,7 +17,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import KEPT_ROOTS, check_path, is_kept
 from memsvc.core.ports import CitedPassage, Clock, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
 from memsvc.core.tools import Job, NamedProjectArguments
 from memsvc.store import documents, files, jobs, passages, projects, summaries, tree
 from memsvc.store.database import Database, Tx
@@ -259,7 +259,7 @@ class FileChunk:
     _: KW_ONLY
     project: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "file's project, if several projects were searched",
     ] = None
     file_path: Annotated[str, "path of the file"]
@@ -276,7 +276,7 @@ class FoundChunks:
     chunks: Annotated[list[FileChunk], "passages, best first; empty if nothing matches"]
     note: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "why files below path_prefix are not searched, if they are not",
     ] = None
 
