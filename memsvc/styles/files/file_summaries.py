@@ -257,19 +257,14 @@ class FileSummaries:
             return
         file, parts = found
         calls = 1 if len(parts) == 1 else len(parts) + 1
-        if not await self._claim_budget(scope, subject, calls):
-            return
         try:
-            text = await self._call_model(parts)
-        except MemsvcError as error:
-            log.warning(
-                "the model failed to summarise a file", code=error.code.value, reason=error.message
-            )
-            if error.code is Code.UNAVAILABLE:
-                await self.budget.release(
-                    scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
-                )
-            raise
+            async with self.budget.counted(
+                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
+            ):
+                text = await self._call_model(parts)
+        except BudgetExhaustedError:
+            await self._postpone(scope, subject)
+            return
         async with self.database.begin(scope) as tx:
             now = await files.find_by_id(tx, file.incarnation)
             if now is not None and (now.stream, now.size_bytes) == (file.stream, file.size_bytes):
@@ -334,28 +329,25 @@ class FileSummaries:
         self, prompt: str, text: str, output_tokens_max: int, **numbers: int
     ) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)
-        with timed_call(self.meter, BUDGET_CATEGORY):
-            answer = clean_summary(
-                await self.llm.complete(instructions, text, output_tokens_max=output_tokens_max)
-            )
-            if not answer:
-                raise MemsvcError(
-                    Code.INTERNAL_ERROR, "the model's answer is not usable as a summary"
+        try:
+            with timed_call(self.meter, BUDGET_CATEGORY):
+                answer = clean_summary(
+                    await self.llm.complete(instructions, text, output_tokens_max=output_tokens_max)
                 )
+                if not answer:
+                    raise MemsvcError(
+                        Code.INTERNAL_ERROR, "the model's answer is not usable as a summary"
+                    )
+        except MemsvcError as error:
+            log.warning(
+                "the model failed to summarise a file", code=error.code.value, reason=error.message
+            )
+            raise
         return answer
 
-    async def _claim_budget(self, scope: Scope, subject: str, calls: int) -> bool:
-        """Count a summary against the tenant's daily budget.
-
-        If it is used up, postpone to the next day."""
-        try:
-            await self.budget.consume(
-                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
-            )
-        except BudgetExhaustedError:
-            wait_s = self.budget.next_day_delay_s(uuid.UUID(subject).int)
-        else:
-            return True
+    async def _postpone(self, scope: Scope, subject: str) -> None:
+        """Queue the summary of a file again for the next day."""
+        wait_s = self.budget.next_day_delay_s(uuid.UUID(subject).int)
         async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
@@ -363,4 +355,3 @@ class FileSummaries:
             " project will be summarised tomorrow",
             project=scope.project,
         )
-        return False
