@@ -1,7 +1,7 @@
 """Everything that this style publishes: tools, jobs, resources and the guide to a turn."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final
 
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import PassageSearch
@@ -51,13 +51,6 @@ PROFILE: Final = Resource(
 )
 
 
-class _SessionArgs(Protocol):
-    """Arguments that name a session."""
-
-    @property
-    def session_id(self) -> str: ...
-
-
 def session_resource(database: Database) -> Resource:
     """Return the resource of a session: the directories of its memory, with abstracts."""
 
@@ -75,7 +68,7 @@ def session_resource(database: Database) -> Resource:
         ]
 
     async def stamps(
-        scope: Scope, requests: Sequence[_SessionArgs]
+        scope: Scope, requests: Sequence[Any]
     ) -> Sequence[sessions.StoredSession | None]:
         """Return the sessions' counters, which every turn changes; None for unknown sessions."""
         names = [request.session_id for request in requests]

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -320,16 +320,6 @@ def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> l
 LIST_TOOL: Final = "whiteboard_list"
 
 
-class _BoardArgs(Protocol):
-    """Arguments that name a board."""
-
-    @property
-    def user_id(self) -> str: ...
-
-    @property
-    def conversation_id(self) -> str: ...
-
-
 def listed(resource: Resource, boards: Boards) -> Resource:
     """Return the resource of boards, with a list of them, and their versions as stamps."""
 
@@ -345,7 +335,7 @@ def listed(resource: Resource, boards: Boards) -> Resource:
             for one in found
         ]
 
-    async def stamps(scope: Scope, requests: Sequence[_BoardArgs]) -> Sequence[str | None]:
+    async def stamps(scope: Scope, requests: Sequence[Any]) -> Sequence[str | None]:
         return await boards.versions(
             scope, [BoardId(request.user_id, request.conversation_id) for request in requests]
         )
