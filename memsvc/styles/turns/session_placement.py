@@ -11,7 +11,6 @@ from memsvc.core.call_context import step_done
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
 from memsvc.store import jobs, placement, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
@@ -33,14 +32,6 @@ class SessionPlacement:
     database: Database
     clock: Clock
     options: TurnOptions
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs that move items: those of a session, and of all that are misplaced."""
-        return (
-            Job(PLACE_JOB, self.place),
-            Job(PLACE_ALL_JOB, self.queue_misplaced),
-        )
 
     async def index_of_items(
         self,

@@ -17,7 +17,7 @@ from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
 from memsvc.styles.turns.facts.fact_tools import FactTools, UserProfile
-from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB, FollowUp
 from memsvc.styles.turns.inspection import InspectionTools, RecallTraces
 from memsvc.styles.turns.maintenance.compaction import Compaction
 from memsvc.styles.turns.maintenance.directories import DirectoryList
@@ -30,7 +30,7 @@ from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRew
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.recall import TurnRecall
-from memsvc.styles.turns.session_placement import SessionPlacement
+from memsvc.styles.turns.session_placement import PLACE_ALL_JOB, PLACE_JOB, SessionPlacement
 from memsvc.styles.turns.turn_tokens import OperationTools, TurnTokens
 from memsvc.styles.turns.turns import TurnMemory
 
@@ -126,12 +126,12 @@ def published(
     tokens, meter = services.tokens, services.meter
     costs = Costs(tokens, options)
     model_jobs = _model_jobs(services, options, costs)
-    job_names = {
-        name: [job.name for job in model_jobs if job.name == name]
-        for name in (EXTRACT_JOB, SUMMARISE_JOB)
-    }
-    compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
-    follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=job_names[EXTRACT_JOB])
+    after_compaction, after_each_turn = (
+        [job.name for job in model_jobs if job.name == name]
+        for name in (SUMMARISE_JOB, EXTRACT_JOB)
+    )
+    compaction = Compaction(database, clock, costs, meter, options, then=after_compaction)
+    follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=after_each_turn)
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     placement = SessionPlacement(database, clock, options)
     traces = RecallTraces(database, clock, meter, options.trace)
@@ -169,8 +169,10 @@ def published(
             *(tools_of(shadow) if options.shadow.enabled else []),
         ],
         jobs=[
-            *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
-            *(*model_jobs, traces.job, *removal.jobs),
+            Job(FOLLOW_UP_JOB, follow_up.run),
+            Job(PLACE_JOB, placement.place),
+            Job(PLACE_ALL_JOB, placement.queue_misplaced),
+            *(*maintenance.jobs(), *model_jobs, traces.job, *removal.jobs),
         ],
         guides=(guide(),),
         completions=completions(database),
@@ -184,10 +186,11 @@ def _model_jobs(services: StyleServices, options: TurnOptions, costs: Costs) -> 
     if llm is None:
         return []
     allowance = ModelCallBudget(services.budget, clock, meter, options.heuristic.calls_a_day)
-    model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
+    rewrite = SummaryRewrite(database, llm, clock, costs, options, allowance)
+    model_jobs = [Job(SUMMARISE_JOB, rewrite.summarise, attempts_max=2)]
     if options.heuristic.enabled:
-        fact_extraction = ModelExtraction(
+        extraction = ModelExtraction(
             database, llm, clock, services.tokens, meter, options, allowance=allowance
         )
-        model_jobs.append(fact_extraction.job)
+        model_jobs.append(Job(EXTRACT_JOB, extraction.extract, attempts_max=2))
     return model_jobs

@@ -17,7 +17,6 @@ from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
 from memsvc.core.untrusted import is_memory_block
 from memsvc.store import context, conversation, fact_history, facts, jobs, sessions
 from memsvc.store.conversation import TranscriptItem
@@ -158,11 +157,6 @@ class ModelExtraction:
     meter: Meter
     options: TurnOptions
     allowance: ModelCallBudget
-
-    @property
-    def job(self) -> Job:
-        """Return the job."""
-        return Job(EXTRACT_JOB, self.extract, attempts_max=2)
 
     async def extract(self, scope: Scope, subject: str) -> None:
         """Job: read the messages of the session since the last time.
