@@ -350,7 +350,8 @@ class TurnRebuild:
             found += await self._session(tx, session, walk, fix=True)
             found += await compare_index(tx, index.name, fix=True)
             if found:
-                await self._reset_maintenance(tx, session)
+                # maintenance makes anew what depends on the numbers of entries
+                await derived.reset_progress(tx, session)
         return found
 
     async def _events(
@@ -387,7 +388,7 @@ class TurnRebuild:
             turn_index.turns(session).number,
             begin,
             walk.stop,
-            ExpectedEntries(expected, hidden, expected if file.is_archive else ()),
+            ExpectedEntries(expected, hidden, () if file.raw else expected),
             searched_elsewhere=True,
             fix=fix,
         )
@@ -436,10 +437,6 @@ class TurnRebuild:
             if is_wrong and count is not None:
                 await derived.put_session(tx, session, count)
         return +found
-
-    async def _reset_maintenance(self, tx: Tx, session: str) -> None:
-        """Make maintenance recreate what depends on the numbers of entries."""
-        await derived.reset_progress(tx, session)
 
     def _step(
         self, claim: MaintenanceClaim, index: TurnIndex | None = None
