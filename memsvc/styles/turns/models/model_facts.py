@@ -28,7 +28,7 @@ from memsvc.core.facts import (
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.rules import topics
-from memsvc.core.rules.own_words import pasted_spans
+from memsvc.core.rules.own_words import masked, pasted_spans
 from memsvc.core.rules.rule import Topic
 from memsvc.core.secrets import is_secret, replace_secrets
 from memsvc.core.untrusted import escaped, plain_line
@@ -148,7 +148,7 @@ def own_sentence(text: str, quotation: str) -> str:
     `text` is a message of the user's, `quotation` the model's wording. The sentence is returned,
     not the quotation, so that no negation is lost; at most STATEMENT_CHARS_MAX characters."""
     expected = set(terms(quotation))
-    own_text = _own_words(text)
+    own_text = masked(text, pasted_spans(text))
     best, found, start = (0.0, 0.0), "", 0
     for end in (*sentence_boundary_positions(text), len(text)):
         shares = [
@@ -160,15 +160,6 @@ def own_sentence(text: str, quotation: str) -> str:
             best, found = (shares[1], shares[0]), text[start:end]
         start = end
     return " ".join(found.split())[:STATEMENT_CHARS_MAX]
-
-
-def _own_words(text: str) -> str:
-    """Return the text with spaces in place of what is worked on."""
-    parts, start = [], 0
-    for left, right in pasted_spans(text):
-        parts += [text[start:left], " " * (right - left)]
-        start = right
-    return "".join([*parts, text[start:]])
 
 
 class FactProposal(BaseModel):
