@@ -188,7 +188,8 @@ def _unchanged_insight(facts: Sequence[Fact], repeats: Sequence[Statement]) -> F
     )
     if len(turns) < 2 or current.doubt is not None:
         return None
-    summary = f"Stated again and unchanged: {_fact_text(current.statement)}"
+    key = current.statement.key.replace("_", " ")
+    summary = f"Stated again and unchanged: {key}: {current.statement.value}"
     return _fact_insight("fact_stability", [current], [], summary, turns=turns)
 
 
@@ -268,10 +269,6 @@ def _topic(stem: str, topic: _Topic, session: str, index_id: int) -> FoundInsigh
 
 def _value(statement: Statement) -> str:
     return normalized_value(statement.value)
-
-
-def _fact_text(statement: Statement) -> str:
-    return f"{statement.key.replace('_', ' ')}: {statement.value}"
 
 
 def locks(found: StoredSession) -> list[Lock]:
