@@ -46,6 +46,17 @@ def sentences(text: str) -> Iterator[str]:
         start = end
 
 
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges in order, those that touch or overlap as one."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
 CHUNK_BYTES_TARGET: Final = 1000
 CHUNK_BYTES_MIN: Final = 500
 """Minimum chunk size; only the last chunk, or one that ends in whitespace, is smaller."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.analysis import content_terms, normalized_text, terms
-from memsvc.core.chunks import sentence_ends
+from memsvc.core.chunks import merged, sentence_ends
 from memsvc.core.frozen import frozen
 
 LEFT_OUT: Final = "…"
@@ -111,7 +111,7 @@ class Redaction:
             return [(0, len(text))] if own else values
         edges = [0, *(edge for clause in clauses for edge in clause), len(text)]
         around = zip(edges[::2], edges[1::2], strict=True)
-        return _merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])
+        return merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])
 
     def applied(self, text: str) -> str:
         """Return a text without what is to be forgotten, "" where no word is left."""
@@ -228,15 +228,4 @@ def _word_ranges(text: str, parts: Collection[str]) -> list[Range]:
         if words:
             pattern = r"\W{0,3}".join(map(re.escape, words))
             found += [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
-    return _merged(found)
-
-
-def _merged(ranges: Collection[Range]) -> list[Range]:
-    """Return ranges in order, those that overlap as one."""
-    merged: list[Range] = []
-    for start, stop in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-        else:
-            merged.append((start, stop))
-    return merged
+    return merged(found)
