@@ -124,6 +124,11 @@ class Statement:
         return words_of(self.statement, self.key, self.value)
 
     @property
+    def ending(self) -> FactExpiry:
+        """Return what ends this very value, and no other."""
+        return FactExpiry(self.fact_id, self.key, self.value, exact=True)
+
+    @property
     def identity(self) -> Identity:
         """Return the identity that two statements about the same thing share."""
         return self.fact_id, self.key, self.slot

@@ -18,7 +18,6 @@ from memsvc.core.facts import (
     Claim,
     Evidence,
     Fact,
-    FactExpiry,
     FactState,
     FactTier,
     RemovalClaim,
@@ -328,17 +327,15 @@ class _ProposalJudge:
         statement = self._statement(proposal, said, at, identity)
         self._check_new(statement, said)
         if slot:
-            gone = FactExpiry(
-                old.statement.fact_id, old.statement.key, old.statement.value, exact=True
-            )
-            statement = replace(statement, conflicts=(gone,))
+            statement = replace(statement, conflicts=(old.statement.ending,))
         return self._kept(statement, said.message, old)
 
     def _delete(self, proposal: FactProposal, message: InputMessage) -> RemovalClaim:
         old = self._target(proposal, message)
-        gone = FactExpiry(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
         self._statements = [one for one in self._statements if one != old.statement]
-        return RemovalClaim((gone,), self._evidence_of(message), self._weight(message, old))
+        return RemovalClaim(
+            (old.statement.ending,), self._evidence_of(message), self._weight(message, old)
+        )
 
     def _target(self, proposal: FactProposal, message: InputMessage) -> Fact:
         """Return the fact that is meant, if it is still as the model saw it."""
