@@ -154,16 +154,12 @@ def json_line(record: JsonObject) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
-def redacted_line(event: str, digest: int, now: datetime) -> bytes:
-    """Return the event line that says of an item that something of it was forgotten.
+def item_line(event: str, state: str, now: datetime, **fields: Any) -> bytes:
+    """Return the event line that says what an item is from there on.
 
-    `digest` is the keyed digest of the whole item, by which it is known when it is sent again."""
-    return _event_line(f"{event}-redacted", "item_redacted", now, of=event, digest=digest)
-
-
-def restored_item_line(event: str, now: datetime) -> bytes:
-    """Return the event line that says of an item that all of it is remembered again."""
-    return _event_line(f"{event}-restored", "item_restored", now, of=event)
+    "redacted" when something of it was forgotten, with the `digest` of the whole item, keyed, by
+    which it is known when it is sent again; "restored" when all of it is remembered again."""
+    return _event_line(f"{event}-{state}", f"item_{state}", now, of=event, **fields)
 
 
 def restored_turn_line(turn: str, now: datetime) -> bytes:

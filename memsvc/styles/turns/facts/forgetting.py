@@ -221,7 +221,7 @@ class FileWiper:
             digest = redacted.get(body["id"]) or self.keyed(TurnItem.of(body["item"]).digest)
             self.digests[session][body["id"]] = digest
             if new != line:
-                notes += file_layout.redacted_line(body["id"], digest, self.now)
+                notes += file_layout.item_line(body["id"], "redacted", self.now, digest=digest)
             return new
 
         for file in found:

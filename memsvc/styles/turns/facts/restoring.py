@@ -94,7 +94,7 @@ async def _mark(
 ) -> None:
     """Note in the files that items and turns are remembered again."""
     lines = [
-        *(file_layout.restored_item_line(event, now) for event in items),
+        *(file_layout.item_line(event, "restored", now) for event in items),
         *(file_layout.restored_turn_line(turn, now) for turn in sorted(turns)),
     ]
     if lines:
