@@ -38,7 +38,7 @@ from memsvc.styles.turns.models.model_facts import (
     most_related,
 )
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.policy import policy_of
+from memsvc.styles.turns.policy import SessionPolicy, policy_of
 
 MESSAGES_MAX: Final = 40
 MESSAGES_TOK: Final = 6000
@@ -185,7 +185,7 @@ class ModelExtraction:
         block a session."""
         for _ in range(WINDOWS_A_RUN):
             async with self.database.begin_read(scope) as tx:
-                if not await self._is_storage_allowed(tx, session):
+                if not (await self._policy(tx, session)).store:
                     return None
                 window = await next_window(tx, session, self.tokens, self.clock.now())
             if window is None:
@@ -247,7 +247,7 @@ class ModelExtraction:
             lock_timeout_ms=self.options.session_lock_timeout_ms,
         ) as tx:
             if proposals and not (
-                await self._is_storage_allowed(tx, model_input.session)
+                (await self._policy(tx, model_input.session)).store
                 and await _exists(tx, model_input)
             ):
                 return
@@ -266,9 +266,9 @@ class ModelExtraction:
         for new_fact in new_facts:
             self.meter.add("mcp_memory_fact_write_total", tier=new_fact.statement.tier.value)
 
-    async def _is_storage_allowed(self, tx: Tx, session: str) -> bool:
+    async def _policy(self, tx: Tx, session: str) -> SessionPolicy:
         found = await sessions.find(tx, session)
-        return policy_of(found.policy if found else None, self.options).store
+        return policy_of(found.policy if found else None, self.options)
 
     async def _merged(
         self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
@@ -298,8 +298,7 @@ class ModelExtraction:
         self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]
     ) -> dict[str, datetime | None]:
         """Return the expiry of each statement by record; days count from the message."""
-        found = await sessions.find(tx, model_input.session)
-        policy = policy_of(found.policy if found else None, self.options)
+        policy = await self._policy(tx, model_input.session)
         stored_at = {message.event: message.stored_at for message in model_input.messages}
         return {
             claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
