@@ -116,7 +116,8 @@ def _echo(
 
     What follows may repeat the end of the store."""
     end_size = _overlap(head, stored)
-    run = end_size or _inner_run(head, stored)
+    inner = (_same_start(head, stored[start:]) for start in range(len(stored)))
+    run = end_size or max(inner, default=0)
     window_size = min(window, len(stored))
     is_recent = window_size >= ECHO_ITEMS_MIN and list(head[:window_size]) == list(
         stored[-window_size:]
@@ -283,10 +284,6 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
 def _overlap(head: Sequence[int], stored: Sequence[int]) -> int:
     sizes = range(min(len(head), len(stored)), 0, -1)
     return next((size for size in sizes if list(stored[-size:]) == list(head[:size])), 0)
-
-
-def _inner_run(head: Sequence[int], stored: Sequence[int]) -> int:
-    return max((_same_start(head, stored[start:]) for start in range(len(stored))), default=0)
 
 
 def _same_start(first: Sequence[int], second: Sequence[int]) -> int:

@@ -520,7 +520,16 @@ class UserProfile:
         )
         return Profile(
             text,
-            [_profile_fact(told) for told in within],
+            [
+                ProfileFact(
+                    told.topic,
+                    told.fact.told,
+                    told.fact.record_id,
+                    told.valid_from.date().isoformat(),
+                    told.fact.doubt,
+                )
+                for told in within
+            ],
             tokens,
             total - len(found) + len(facts) - len(within),
         )
@@ -586,13 +595,3 @@ def _within(
 
 def _text(facts: Iterable[_Told]) -> str:
     return "\n".join(one.line for one in facts)
-
-
-def _profile_fact(told: _Told) -> ProfileFact:
-    return ProfileFact(
-        told.topic,
-        told.fact.told,
-        told.fact.record_id,
-        told.valid_from.date().isoformat(),
-        told.fact.doubt,
-    )
