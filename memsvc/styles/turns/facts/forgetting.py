@@ -14,7 +14,7 @@ from typing import Final, Self
 import orjson
 import zstandard
 
-from memsvc.core.facts import Fact
+from memsvc.core.facts import Fact, FactState
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import PassageSearch
 from memsvc.core.redaction import (
@@ -346,10 +346,23 @@ async def wipe_index(
     await facts.set_words(tx, [without_words(fact) for fact in changed.gone])
     await facts.set_words(tx, [new for _, new in changed.rewritten])
     pairs = [*((fact, without_words(fact)) for fact in changed.gone), *changed.rewritten]
+    await rewrite_facts(tx, pairs)
+
+
+async def rewrite_facts(
+    tx: Tx, pairs: Sequence[tuple[Fact, Fact]], *, is_shown: bool = False
+) -> None:
+    """Give the entries of facts, each as it was and is, its words.
+
+    With `is_shown`, hidden ones of active facts are found again."""
     for old, new in pairs:
+        rewritten = Rewritten(
+            facts.indexed_text(old.statement),
+            facts.text_of(new.statement),
+            new.statement.keywords,
+            is_shown=is_shown and new.state is FactState.ACTIVE,
+        )
         name = await index.name_of(tx, old.index_id)
-        indexed = facts.indexed_text(old.statement)
-        rewritten = Rewritten(indexed, facts.text_of(new.statement), new.statement.keywords)
         await placement.rewrite(tx, old.index_id, name, {old.entry: rewritten})
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 
 from memsvc.core.facts import Fact, FactState
-from memsvc.store import derived, facts, forgets, index, placement, style_files
+from memsvc.store import derived, facts, forgets, index, style_files
 from memsvc.store.database import Tx
 from memsvc.store.forgets import Undo
-from memsvc.store.placement import Rewritten
 from memsvc.styles.turns import file_layout
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.forgetting import (
     change_lines,
     line_hash,
+    rewrite_facts,
     rewrite_items,
     summary_files,
     words_hash,
@@ -165,12 +165,4 @@ async def _write(
     for number in sorted({fact.index_id for fact in whole}):
         entries = {fact.entry: False for fact in whole if fact.index_id == number}
         await derived.set_forgotten(tx, number, entries)
-    for old, new in pairs:
-        rewritten = Rewritten(
-            facts.indexed_text(old.statement),
-            facts.text_of(new.statement),
-            new.statement.keywords,
-            is_shown=new.state is FactState.ACTIVE,
-        )
-        name = await index.name_of(tx, old.index_id)
-        await placement.rewrite(tx, old.index_id, name, {old.entry: rewritten})
+    await rewrite_facts(tx, pairs, is_shown=True)
