@@ -197,9 +197,9 @@ class Merge:
     (None: no longer), `past` what was said before the newer fact that holds. `repeated` counts
     known statements, `ignored` rejected ones."""
 
-    kept: tuple[Statement, ...]
-    replaced: tuple[tuple[Fact, str], ...]
-    repeated: int
+    kept: tuple[Statement, ...] = ()
+    replaced: tuple[tuple[Fact, str], ...] = ()
+    repeated: int = 0
     deleted: tuple[Fact, ...] = ()
     ignored: int = 0
     questioned: tuple[tuple[Fact, Doubt | None], ...] = ()

@@ -315,7 +315,7 @@ def _source_step(name: str, fact: Fact, statement: Statement, clock: Clock) -> P
             confidence=fact.statement.confidence,
         )
         new_facts = [StatementWithExpiry(kept, fact.expires_at)]
-        merge = Merge((kept,), (), 0)
+        merge = Merge((kept,))
         first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]
         await facts.apply(tx, number, first, merge, new_facts, now)
         await append(
