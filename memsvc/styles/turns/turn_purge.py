@@ -86,11 +86,7 @@ class TurnOwners:
                 for name in fact_index_names
                 for one in await _repeated_facts(tx, name, session, self.clock)
             ]
-        session_indexes = [
-            turn_index.turns(session),
-            *turn_index.facts(session, ""),
-            *turn_index.insights(session, ""),
-        ]
+        session_indexes = turn_index.of_session(session)
         return OwnerData(
             locks=(session_lock(session),),
             directories=(session_root(session),),

@@ -210,7 +210,7 @@ class TurnRebuild:
                 found += await self._events(tx, session, file, walk, fix=False)
             found += await self._session(tx, session, walk, fix=False)
             found += await compare_facts(tx, turn_index.facts(session, "")[0], [session], fix=False)
-            for index in _indexed(session):
+            for index in turn_index.of_session(session):
                 found += await compare_index(tx, index.name, fix=False)
             found["entries"] += await self._placement.count_misplaced(tx, session)
         return +found
@@ -267,7 +267,7 @@ class TurnRebuild:
             fact_index = turn_index.facts(session, "")[0]
             async with self._step(claim, fact_index) as tx:
                 found += await compare_facts(tx, fact_index, [session], fix=True)
-            for index in _indexed(session):
+            for index in turn_index.of_session(session):
                 async with self._step(claim, index) as tx:
                     found += await compare_index(tx, index.name, fix=True)
         return found
@@ -442,12 +442,3 @@ class TurnRebuild:
         self, claim: MaintenanceClaim, index: TurnIndex | None = None
     ) -> AbstractAsyncContextManager[Tx]:
         return claim.step(*([index_lock(index.name)] if index else []), long_running=True)
-
-
-def _indexed(session: str) -> list[TurnIndex]:
-    """Return the indexes of a session that are derived from their entries."""
-    return [
-        turn_index.turns(session),
-        *turn_index.facts(session, ""),
-        *turn_index.insights(session, ""),
-    ]
