@@ -36,7 +36,7 @@ from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
 from memsvc.store.summaries import ContentDescription
-from memsvc.styles.files.file_summaries import rule_summary
+from memsvc.styles.files.file_summaries import summary_of
 from memsvc.styles.files.options import FilesOptions
 
 Encoding = Literal["utf-8", "base64"]
@@ -318,15 +318,9 @@ async def with_summaries(
         found[path] = ContentDescription(len(file.content), True, None, file.content[:HEAD_BYTES])
     # for a full page this takes too long to block the event loop
     texts = await to_thread.run_sync(
-        lambda: {path: _summary(source) for path, source in found.items()}
+        lambda: {path: summary_of(source) for path, source in found.items()}
     )
     return [replace(entry, summary=texts.get(entry.path)) for entry in entries]
-
-
-def _summary(source: ContentDescription) -> str:
-    return source.summary or rule_summary(
-        source.head, size_bytes=source.size_bytes, is_text=source.is_text
-    )
 
 
 def _possible_directories(path: str) -> list[str]:

@@ -21,7 +21,7 @@ from memsvc.core.tools import Job
 from memsvc.store import files, jobs, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
-from memsvc.store.summaries import Summary
+from memsvc.store.summaries import ContentDescription, Summary
 from memsvc.styles.files.options import SummaryOptions
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
@@ -80,6 +80,13 @@ def rule_summary(head: bytes, *, size_bytes: int, is_text: bool) -> str:
     )
     terms = _top_words(text)
     return f"{text_summary} Frequent terms include {', '.join(terms)}." if terms else text_summary
+
+
+def summary_of(source: ContentDescription) -> str:
+    """Return the summary by a model if it is current, else one by rules."""
+    return source.summary or rule_summary(
+        source.head, size_bytes=source.size_bytes, is_text=source.is_text
+    )
 
 
 def _is_opaque(text: str) -> bool:

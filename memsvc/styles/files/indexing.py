@@ -30,7 +30,7 @@ from memsvc.styles.files.file_summaries import (
     SETTLE_S,
     SUMMARISE_JOB,
     SUMMARY_BYTES_MIN,
-    rule_summary,
+    summary_of,
 )
 from memsvc.styles.files.options import SearchOptions
 
@@ -432,11 +432,7 @@ async def _summaries(tx: Tx, ranked: Sequence[RankedPassage]) -> dict[Content, s
     sources = (
         await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
     )
-    return {
-        content: source.summary
-        or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
-        for content, source in sources.items()
-    }
+    return {content: summary_of(source) for content, source in sources.items()}
 
 
 def _content(place: PassageKey, passage: Passage) -> Content:
