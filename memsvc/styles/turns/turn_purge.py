@@ -145,28 +145,27 @@ class TurnOwners:
     def _insight(self, name: str, insight: Insight, session: str) -> PurgeStep:
         """Return the step for an insight that cites the session, and its line in other sessions."""
 
-        async def found(tx: Tx) -> Sequence[Insight]:
-            return [
-                one
-                for index_name, one in await ownership.insights_of_session(tx, name, session)
-                if index_name == name
-            ]
-
         async def count(tx: Tx) -> Counter[str]:
             del tx
             return Counter(insights=1, entries=1)
 
         async def step(tx: Tx) -> Counter[str]:
-            still = [one for one in await found(tx) if one.insight == insight.insight]
+            still = [
+                one
+                for index_name, one in await ownership.insights_of_session(tx, name, session)
+                if index_name == name and one.insight == insight.insight
+            ]
             if still:
                 await ownership.drop_insights(tx, still)
-            return Counter(insights=len(still), entries=len(still)) + await _forget_insight_lines(
-                tx, insight, session, now=self.clock.now()
-            )
+            now, lines = self.clock.now(), 0
+            for source in sources:
+                path = insights_file(source, insight.made_at)
+                lines += await _drop_lines(tx, path, {insight.insight}, now=now)
+            return +Counter({"insights": len(still), "entries": len(still), LINES: lines})
 
-        source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
-        locks = [session_lock(one) for one in sorted(source_sessions)]
-        return PurgeStep((*locks, index_lock(name)), count, step)
+        sources = sorted({cited["session"] for cited in insight.evidence["turns"]} - {session})
+        locks = (*map(session_lock, sources), index_lock(name))
+        return PurgeStep(locks, count, step)
 
 
 def _items(session: str, excluded: Sequence[int]) -> PurgeStep:
@@ -320,19 +319,6 @@ def _source_step(name: str, fact: Fact, statement: Statement, clock: Clock) -> P
         return Counter(facts=1, entries=1)
 
     return PurgeStep((session_lock(other), index_lock(name)), count, step)
-
-
-async def _forget_insight_lines(
-    tx: Tx, insight: Insight, session: str, *, now: datetime
-) -> Counter[str]:
-    """Remove an insight that cites a session from the files of other sessions that made it."""
-    source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
-    lines = 0
-    for source_session in sorted(source_sessions):
-        lines += await _drop_lines(
-            tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now
-        )
-    return Counter({LINES: lines})
 
 
 async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:
