@@ -30,7 +30,7 @@ from memsvc.core.paths import ROOT, ancestors, check_path, name_of
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import OMIT_NONE, result, tool
-from memsvc.core.tools import Arguments, EntryType, RenderedFile, Version, Views
+from memsvc.core.tools import Arguments, EntryType, NextCursor, RenderedFile, Version, Views
 from memsvc.store import files, summaries, tree
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
@@ -243,7 +243,7 @@ class ListedFile:
 class FileList:
     entries: Annotated[list[ListedFile], "entries, sorted by the bytes of their paths"]
     has_more: Annotated[bool, "whether more entries follow after this page"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @frozen

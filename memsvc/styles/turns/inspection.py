@@ -19,7 +19,7 @@ from memsvc.core.ports import Clock, Meter
 from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import Job
+from memsvc.core.tools import Job, NextCursor
 from memsvc.store import conversation, recalls
 from memsvc.store.batch_writer import BatchWriter
 from memsvc.store.conversation import ListedSession
@@ -43,7 +43,6 @@ ROWS_A_STEP: Final = 5_000
 CURSOR_CHARS_MAX: Final = 700
 ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
 Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the previous page"]
-Next = Annotated[str | None, "cursor of the next page, if there is one"]
 inspection_tool = partial(
     tool,
     toolset="turns",
@@ -162,7 +161,7 @@ def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
 @result
 class SessionList:
     sessions: Annotated[list[ListedSession], "sessions, latest first"]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -206,7 +205,7 @@ class TurnItemList:
         list[ListedTurnItem],
         "items, latest first; forgotten items are omitted",
     ]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -262,7 +261,7 @@ class RecallList:
     recalls: Annotated[
         list[ListedRecall], "recalls, latest first; a new recall may take a second to appear"
     ]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @frozen

@@ -26,7 +26,14 @@ from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, 
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.core.tool_methods import result, tool, tools_of
-from memsvc.core.tools import SILENT, ProgressCallback, Published, Version, removes_nothing
+from memsvc.core.tools import (
+    SILENT,
+    NextCursor,
+    ProgressCallback,
+    Published,
+    Version,
+    removes_nothing,
+)
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.store.ownership import OwnerData
@@ -146,7 +153,7 @@ class BoardVersions:
     versions: Annotated[
         list[BoardVersion], "versions of the whiteboard, newest first, including the current one"
     ]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -160,7 +167,7 @@ class RestoredBoard:
 @result
 class BoardList:
     boards: Annotated[list[ListedBoard], "whiteboards, in bytewise order of their paths"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @frozen

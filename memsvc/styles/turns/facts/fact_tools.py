@@ -27,6 +27,7 @@ from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock, PassageSearch
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import NextCursor
 from memsvc.core.untrusted import escaped, owner_line, plain_line
 from memsvc.store.database import Database
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
@@ -148,7 +149,7 @@ class ListedFact:
 @result
 class FactList:
     facts: Annotated[list[ListedFact], "facts, newest first; forgotten facts are omitted"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
     note: Annotated[str | None, "if no facts were found: whose facts were searched"] = None
 
 
