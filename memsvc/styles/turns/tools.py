@@ -164,7 +164,7 @@ def published(
             ),
             *tools_of(OperationTools(memory, TurnTokens(database, clock, options), clock, options)),
             *tools_of(fact_tools, {"memory_list_facts": FACTS}),
-            *tools_of(InspectionTools(database, traces)),
+            *tools_of(InspectionTools(database)),
             *tools_of(ImportTools(session_import)),
             *(tools_of(shadow) if options.shadow.enabled else []),
         ],

@@ -75,9 +75,10 @@ async def compare_facts(
         if missing:
             entries = _entries([one.fact for one in missing])
             await index.add(tx, {target_index.name: entries})
-        await facts.put(tx, [one.fact for one in [*missing, *wrong]])
+        changed = [*missing, *wrong]
+        await facts.put(tx, [one.fact for one in changed])
         await derived.set_forgotten(
-            tx, target_index.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
+            tx, target_index.number, {one.fact.entry: one.forgotten for one in changed}
         )
     found = Counter(facts=len(missing) + len(gone) + len(wrong))
     found["entries"] = await compare_entries(tx, target_index, fix=fix)
