@@ -81,17 +81,24 @@ class TurnOwners:
             cited = await ownership.insights_of_session(tx, _USER_INSIGHTS_PREFIX, session)
             fact_index_names = [name for name in fact_index_names if name not in excluded]
             cited = [(name, one) for name, one in cited if name not in excluded]
-            repeated_steps = [
-                one
-                for name in fact_index_names
-                for one in await _repeated_facts(tx, name, session, self.clock)
-            ]
+            steps = []
+            for name in fact_index_names:
+                user = name.removeprefix(_USER_FACTS_PREFIX)
+                number = index_id_of(name)
+                for fact in await ownership.facts_from_session(
+                    tx, number, session, limit=FACTS_MAX
+                ):
+                    if not fact.is_valid(self.clock.now()):
+                        continue
+                    statement = await _find_statement(tx, fact, user, session)
+                    if statement is not None:
+                        steps.append(_source_step(name, fact, statement, self.clock))
         session_indexes = turn_index.of_session(session)
         return OwnerData(
             locks=(session_lock(session),),
             directories=(session_root(session),),
             purge_steps=(
-                *repeated_steps,
+                *steps,
                 *(ownership.facts_of_session(name, session) for name in fact_index_names),
                 *(self._insight(name, one, session) for name, one in cited),
                 _items(session, [index_id_of(name) for name in excluded]),
@@ -231,23 +238,6 @@ def _forgets(session: str, user: str) -> PurgeStep:
     counted_rows = partial(forgets.count_of, session=session, user=user)
     removed_rows = partial(forgets.remove_of, session=session, user=user)
     return counted(("forgets",), (), counted_rows, removed_rows)
-
-
-async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[PurgeStep]:
-    """Return a purge step for each valid fact of a user that another session states too.
-
-    The step makes that session the source of the fact."""
-    user = name.removeprefix(_USER_FACTS_PREFIX)
-    session_facts = await ownership.facts_from_session(
-        tx, index_id_of(name), session, limit=FACTS_MAX
-    )
-    current = [fact for fact in session_facts if fact.is_valid(clock.now())]
-    found = []
-    for fact in current:
-        statement = await _find_statement(tx, fact, user, session)
-        if statement is not None:
-            found.append(_source_step(name, fact, statement, clock))
-    return found
 
 
 async def _find_statement(tx: Tx, fact: Fact, user: str, excluded: str) -> Statement | None:
