@@ -293,11 +293,22 @@ class Compaction:
         now: datetime,
     ) -> None:
         event, last, times = f"compact-{entries[1]}", items[-1].ref, [one.said_at for one in items]
-        summary_range = file_layout.SummaryRange(
-            len(items), items[0].ref, last, min(times), max(times)
-        )
-        line = file_layout.summary_line(
-            event, file_layout.turn_of(last), found.user_id, text, summary_range, now
+        line = file_layout.json_line(
+            {
+                "id": event,
+                "ts": file_layout.timestamp(now),
+                "type": "compact_summary",
+                "turn_id": file_layout.turn_of(last),
+                "user_id": found.user_id,
+                "summary": text,
+                "covers": {
+                    "items": len(items),
+                    "first": items[0].ref,
+                    "last": last,
+                    "from": file_layout.timestamp(min(times)),
+                    "to": file_layout.timestamp(max(times)),
+                },
+            }
         )
         place = await _append(tx, found.session, event, line, entries, now)
         counters = {"compaction_count": 1, "compacted_items": len(items)}
