@@ -296,8 +296,13 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
     new_items = await context.read_items(
         tx, index_id, first, ENTRY_MAX, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ
     )
-    if len(new_items) < EVENTS_MIN:
-        return await _changes_of_few(tx, found, new_items, now), False
+    if len(new_items) < EVENTS_MIN:  # too few to be consolidated yet, but not to change something
+        made = await _of_facts(tx, found, new_items, now) if new_items else []
+        changes = [one for one in made if one.insight.kind == "fact_evolution"]
+        written = await _write(tx, found, changes, now)
+        if written:
+            await sessions.count(tx, found.session, {"insights_written": written})
+        return written, False
     start = max(0, first - LOOK_BACK_ITEMS)
     previous = await context.read_items(
         tx, index_id, start, first, limit=LOOK_BACK_ITEMS, chars_max=TEXT_CHARS_READ
@@ -312,18 +317,6 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
         tx, found.session, new_items[-1].entry + 1, counters=counters, now=now
     )
     return written, len(new_items) == STEP_ITEMS
-
-
-async def _changes_of_few(
-    tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime
-) -> int:
-    """Write what changed by too few items to be consolidated yet; return how many insights."""
-    made = await _of_facts(tx, found, new_items, now) if new_items else []
-    changes = [one for one in made if one.insight.kind == "fact_evolution"]
-    written = await _write(tx, found, changes, now)
-    if written:
-        await sessions.count(tx, found.session, {"insights_written": written})
-    return written
 
 
 async def remove_invalid(
