@@ -139,7 +139,7 @@ class Values:
         """Return the content words that two texts have in common."""
         return frozenset(self.content) & frozenset(other.content) - {""}
 
-    def names_more(self, other: "Values", known: Set[str] = frozenset()) -> bool:
+    def names_more(self, other: "Values", known: Set[str]) -> bool:
         """Return whether a text names in its subject what another one does not, nor `known` has.
 
         A subject stands before what it is said to be, or before all that two texts share. The verb

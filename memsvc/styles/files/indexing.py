@@ -300,8 +300,8 @@ class FileSearch:
     database: Database
     meter: Meter
     options: SearchOptions
-    embedding: Embedding | None = None
-    reranker: Reranker | None = None
+    embedding: Embedding | None
+    reranker: Reranker | None
 
     @tool(
         "file_search",

@@ -70,7 +70,7 @@ class SessionPlacement:
                 below = await self.place_next(tx, session, below=below)
             step_done()
 
-    async def place_next(self, tx: Tx, session: str, *, below: int = ENTRY_MAX) -> int | None:
+    async def place_next(self, tx: Tx, session: str, *, below: int) -> int | None:
         """Move the next items of a session before `below`; return where to go on, None when done.
 
         The caller holds the session."""

@@ -210,7 +210,7 @@ class Compaction:
     costs: Costs
     meter: Meter
     options: TurnOptions
-    then: Sequence[str] = ()
+    then: Sequence[str]
 
     async def follow_up(self, scope: Scope, session: str) -> None:
         """Compact a session if it is too large, which one statement checks."""

@@ -58,13 +58,13 @@ FILES_MAX = 200
 class ImportReport:
     """Result of an import or its dry run.
 
-    Counts by kind, places that could not be read, conflicting turns, which were left as they are,
-    and unknown files."""
+    Places that could not be read, unknown files, counts by kind, and conflicting turns, which were
+    left as they are."""
 
+    broken: list[InvalidRecord]
+    unknown: list[str]
     counts: Counter[str] = field(default_factory=Counter)
-    broken: list[InvalidRecord] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
 
 
 ImportProgress = Callable[[int], None]
@@ -109,7 +109,7 @@ class SessionImport:
         for fact in facts:
             statement = fact.statement
             facts_by_turn.setdefault(statement.evidence.turn, []).append(statement.fact_id)
-        report = ImportReport(broken=records.broken, unknown=records.unknown)
+        report = ImportReport(records.broken, records.unknown)
         report.counts.update(old_turns.counts)
         report.counts["files"] = records.files
         run = _Run(scope, session, report, dry_run)
