@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
 from typing import Final
@@ -225,7 +225,7 @@ def _with_own_clause(text: str, match: "_Match", found: "Iterable[_Match]") -> "
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Match:
     """A statement found: its values, its clause, and the words of each value unless in English."""
 

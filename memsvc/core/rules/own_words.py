@@ -3,9 +3,9 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from memsvc.core.chunks import merged
+from memsvc.core.frozen import frozen
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.sentence_model import judge_once
 from memsvc.core.rules.text_requests import is_foreign
@@ -259,7 +259,7 @@ def _is_title(text: str, span: Span, chars_max: int = TITLE_CHARS_MAX) -> bool:
     return is_quoted and not words.FIRST_PERSON.search(text[left:right].lower())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Line:
     """A line that is not blank, its quotations blanked out in `own`.
 

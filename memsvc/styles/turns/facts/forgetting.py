@@ -7,7 +7,7 @@ sentence stay, without the value. What the files held before is noted for an und
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
@@ -163,7 +163,7 @@ Digests = defaultdict[str, dict[str, int]]
 """Digests of changed items from now on, by session and event."""
 
 
-@dataclass(slots=True)
+@frozen
 class FileWiper:
     """Changes lines of files in one transaction, and notes what they were, by session."""
 

@@ -7,7 +7,7 @@ changes nothing."""
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 import orjson
@@ -54,7 +54,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 FILES_MAX = 200
 
 
-@dataclass(slots=True)
+@frozen
 class ImportReport:
     """Result of an import or its dry run.
 
