@@ -162,7 +162,7 @@ async def clauses_beside(
     Usually the rest of a sentence reveals what was forgotten, so nothing stays. Beside a code, a
     long number or a birthday that the query clearly means, a clause without a number is safe."""
     asked = frozenset(content_terms(question))
-    found: list[str] = []
+    found = []
     for sentence in sentences:
         telling, beside = _divided(sentence, asked)
         alike = await cosines_of(tx, embedding, [*telling, *beside]) if telling else {}
