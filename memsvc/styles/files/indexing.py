@@ -1,7 +1,7 @@
 """Index of callers' files, and search in it: a write's start is indexed at once, the rest later."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY
 from typing import Annotated, Final
@@ -286,14 +286,6 @@ RankedPassage = tuple[PassageKey, Passage, float]
 
 
 @frozen
-class SearchHits:
-    """Matching passages, best first, and the summaries of their files."""
-
-    ranked: Sequence[RankedPassage]
-    summaries: Mapping[Content, str]
-
-
-@frozen
 class FileSearch:
     """Search over files; it finds what the previous call wrote and nothing that was deleted."""
 
@@ -326,7 +318,7 @@ class FileSearch:
         limit: Annotated[int | None, "maximum number of passages; at most 20"] = None,
     ) -> FoundChunks:
         """Call this to find passages in files, by words and by meaning."""
-        found = await self.find(scope, query, path=path_prefix, limit=limit)
+        ranked, summary_by_content = await self.find(scope, query, path=path_prefix, limit=limit)
         multi_project = scope.project == ALL_PROJECTS
         return FoundChunks(
             [
@@ -338,15 +330,19 @@ class FileSearch:
                     is_full_file=passage.whole,
                     chunk_content=passage.text,
                     score=score,
-                    file_summary=found.summaries[_content(place, passage)],
+                    file_summary=summary_by_content[_content(place, passage)],
                 )
-                for place, passage, score in found.ranked
+                for place, passage, score in ranked
             ],
             NOT_SEARCHED if is_kept(path_prefix) else None,
         )
 
-    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> SearchHits:
-        """Return the best passages for a question, best first, in the files at and below a path.
+    async def find(
+        self, scope: Scope, query: str, *, path: str, limit: int | None
+    ) -> tuple[list[RankedPassage], dict[Content, str]]:
+        """Return the best passages for a question in the files at and below a path, best first.
+
+        Also the summaries of these files, by their content.
 
         Searches one project or, where the scope's project is `*`, all that the caller may touch.
         INVALID_QUERY for a blank or overlong query."""
@@ -380,10 +376,10 @@ class FileSearch:
             self.meter.add("memsvc_recall_candidates", len(scores))
             ranked = [(place, found[place], scores[place]) for place in best if place in found]
             if self.reranker is None:
-                return SearchHits(ranked, await _summaries(tx, ranked))
+                return ranked, await _summaries(tx, ranked)
         ranked = (await self._rerank(query, ranked))[:max_passages]
         async with self.database.begin_tenant(scope, read_only=True) as tx:
-            return SearchHits(ranked, await _summaries(tx, ranked))
+            return ranked, await _summaries(tx, ranked)
 
     async def find_passages(
         self, scope: Scope, question: str, limit: int, *, user: str | None = ""
@@ -391,7 +387,7 @@ class FileSearch:
         """Return the best passages of a project, for any user (port `PassageSearch`)."""
         if not question.strip():
             return []
-        found = await self.find(scope, question, path="", limit=limit)
+        ranked, _ = await self.find(scope, question, path="", limit=limit)
         return [
             CitedPassage(
                 passage.path,
@@ -401,7 +397,7 @@ class FileSearch:
                 score,
                 passage.updated_at,
             )
-            for _, passage, score in found.ranked
+            for _, passage, score in ranked
         ]
 
     async def _rerank(self, query: str, ranked: list[RankedPassage]) -> list[RankedPassage]:
