@@ -1,7 +1,7 @@
 """Facts that a model finds in messages, by a job after the turns; no turn depends on it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ import structlog
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.errors import MemsvcError, ModelOutputError
-from memsvc.core.facts import Claim, Merge, Statement, merge
+from memsvc.core.facts import Merge, Statement, merge
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
@@ -281,8 +281,21 @@ class ModelExtraction:
         claims, outcomes = claims_of_proposals(
             proposals, model_input, active=active, deleted=deleted
         )
-        expiry_by_record = await self._last_days(tx, model_input, claims)
-        valid_claims = [claim for claim in claims if not _is_expired(claim, expiry_by_record, now)]
+        policy = await self._policy(tx, model_input.session)
+        # days count from the message
+        stored_at = {message.event: message.stored_at for message in model_input.messages}
+        expiry_by_record = {
+            claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
+            for claim in claims
+            if isinstance(claim, Statement)
+        }
+        valid_claims = [
+            claim
+            for claim in claims
+            if not isinstance(claim, Statement)
+            or (last_day := expiry_by_record[claim.record]) is None
+            or last_day > now
+        ]
         known = [*await facts.facts_of_claims(tx, index_ids, valid_claims), *active, *deleted]
         merged = merge(known, valid_claims, now)
         outcomes["kept"] += len(merged.kept) + len(merged.deleted)
@@ -293,18 +306,6 @@ class ModelExtraction:
             [StatementWithExpiry(one, expiry_by_record[one.record]) for one in merged.kept],
             outcomes,
         )
-
-    async def _last_days(
-        self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]
-    ) -> dict[str, datetime | None]:
-        """Return the expiry of each statement by record; days count from the message."""
-        policy = await self._policy(tx, model_input.session)
-        stored_at = {message.event: message.stored_at for message in model_input.messages}
-        return {
-            claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
-            for claim in claims
-            if isinstance(claim, Statement)
-        }
 
 
 async def _exists(tx: Tx, model_input: ModelInput) -> bool:
@@ -320,8 +321,3 @@ async def _exists(tx: Tx, model_input: ModelInput) -> bool:
         )
     }
     return seen.keys() <= found
-
-
-def _is_expired(claim: Claim, last_days: Mapping[str, datetime | None], now: datetime) -> bool:
-    last_day = last_days[claim.record] if isinstance(claim, Statement) else None
-    return last_day is not None and last_day <= now
