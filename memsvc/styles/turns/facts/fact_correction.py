@@ -240,18 +240,14 @@ class FactCorrection:
             else:
                 fact = await _find(tx, list(indexes), session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
-                await self._set_doubt(tx, indexes[index_id], fact, helped=helped)
+                now, known = self.clock.now(), fact.doubt
+                doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
+                changes = known is not None and known.text == WRONG if helped else known is None
+                if fact.state is FactState.ACTIVE and changes:
+                    merged = Merge(questioned=((fact, doubt),))
+                    await write_merge(tx, indexes[index_id], merged, [], now)
             changed = await index.set_feedback(tx, index_id, entries, 1 if helped else -1)
         return changed > 0
-
-    async def _set_doubt(self, tx: Tx, fact_index: TurnIndex, fact: Fact, *, helped: bool) -> None:
-        """Put an active fact in doubt, or out of a doubt that is such feedback."""
-        now, known = self.clock.now(), fact.doubt
-        doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
-        changes = known is not None and known.text == WRONG if helped else known is None
-        if fact.state is FactState.ACTIVE and changes:
-            merged = Merge(questioned=((fact, doubt),))
-            await write_merge(tx, fact_index, merged, [], now)
 
     async def _policy(self, tx: Tx, *session_names: str) -> SessionPolicy:
         """Return the policy of the last session; CONFLICT where one of them forbids storage."""
