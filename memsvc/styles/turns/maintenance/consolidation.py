@@ -351,16 +351,12 @@ async def _of_facts(
     if not identities:
         return []
     history = await facts.history(tx, index_ids, sorted(identities))
+    latest = {fact.statement.identity: fact.place for fact in history}
+    current = [fact for fact in changed if latest[fact.statement.identity] == fact.place]
     return [
         *of_facts(history, statements, now),
-        *same_turn_insights(_current(history, changed), found.session, now),
+        *same_turn_insights(current, found.session, now),
     ]
-
-
-def _current(history: Sequence[Fact], changed: Sequence[Fact]) -> list[Fact]:
-    """Return the touched facts that no newer one of any index has replaced."""
-    latest = {fact.statement.identity: fact.place for fact in history}
-    return [fact for fact in changed if latest[fact.statement.identity] == fact.place]
 
 
 def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[Statement]:
