@@ -259,7 +259,7 @@ class FolderSync:
             if document_id(name) is None
         ]
         texts.setdefault(ROOT, self._options.root_template)
-        documents = notebook_tools.notebook(style_services(services), self._options).documents
+        documents = notebook_tools.notebook(style_services(services), self._options)
         try:
             result = await documents.import_documents(scope, texts)
         except MemsvcError as error:

@@ -262,11 +262,15 @@ def words_with_terms(
     """Return the words, runs of letters and digits, that have some of the wanted terms, and which.
 
     `prefixes` are those of the wanted terms."""
-    found: dict[str, frozenset[str]] = {}
-    ascii_words: list[str] = []
-    bases: list[str] = []
+    found = {}
+    ascii_words = []
+    bases = []
     for word in words:
-        is_other = "_" in word or not word.isascii() or _has_parts(word)
+        is_other = (
+            "_" in word
+            or not word.isascii()
+            or (not word[1:].islower() and _COMPOUND.search(word) is not None)
+        )
         if not is_other and word[:2] not in prefixes:
             continue
         if is_other:
@@ -277,10 +281,6 @@ def words_with_terms(
             bases.append(_truncate(_BASE_BY_VARIANT.get(low, low)))
     stems = zip(ascii_words, _latin_stems(bases), strict=True)  # all at once: quicker
     return found | {word: frozenset((stem,)) for word, stem in stems if stem in wanted}
-
-
-def _has_parts(word: str) -> bool:
-    return not word[1:].islower() and _COMPOUND.search(word) is not None
 
 
 def query_terms(text: str) -> list[str]:

@@ -46,6 +46,17 @@ def sentences(text: str) -> Iterator[str]:
         start = end
 
 
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges in order, those that touch or overlap as one."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
 CHUNK_BYTES_TARGET: Final = 1000
 CHUNK_BYTES_MIN: Final = 500
 """Minimum chunk size; only the last chunk, or one that ends in whitespace, is smaller."""
@@ -114,7 +125,7 @@ def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
     is the last chunk. So after an append, all chunks but the last stay, and splitting again from
     the start of the last one, with its context, gives what splitting the whole text would."""
     data = text.encode()
-    result: list[Chunk] = []
+    result = []
     position = _skip_whitespace(data, 0)
     while position < len(data):
         if len(data) - position <= CHUNK_BYTES_MAX:

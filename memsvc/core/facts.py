@@ -124,6 +124,11 @@ class Statement:
         return words_of(self.statement, self.key, self.value)
 
     @property
+    def ending(self) -> FactExpiry:
+        """Return what ends this very value, and no other."""
+        return FactExpiry(self.fact_id, self.key, self.value, exact=True)
+
+    @property
     def identity(self) -> Identity:
         """Return the identity that two statements about the same thing share."""
         return self.fact_id, self.key, self.slot
@@ -192,9 +197,9 @@ class Merge:
     (None: no longer), `past` what was said before the newer fact that holds. `repeated` counts
     known statements, `ignored` rejected ones."""
 
-    kept: tuple[Statement, ...]
-    replaced: tuple[tuple[Fact, str], ...]
-    repeated: int
+    kept: tuple[Statement, ...] = ()
+    replaced: tuple[tuple[Fact, str], ...] = ()
+    repeated: int = 0
     deleted: tuple[Fact, ...] = ()
     ignored: int = 0
     questioned: tuple[tuple[Fact, Doubt | None], ...] = ()
@@ -225,8 +230,8 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     doubts = _corrected(facts, latest, now)
     for fact, _ in doubts:
         latest.pop(fact.statement.identity, None)
-    replaced: list[tuple[Fact, str]] = []
-    deleted: list[Fact] = []
+    replaced = []
+    deleted = []
     valid = [fact for fact in facts if fact.is_valid(now)]
     claim_by_fact = _match_facts(valid, filters, now)
     repeats = {
@@ -315,7 +320,7 @@ def _resolve_claims(
 ) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:
     """Return the final statements of some claims, what they end, and the number of repeats."""
     latest: dict[Identity, Statement] = {}
-    filters: list[tuple[FactExpiry, Claim]] = []
+    filters = []
     repeated = 0
     for claim in claims:
         filters += [(fact_filter, claim) for fact_filter in claim.conflicts]

@@ -11,6 +11,11 @@ Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Limit = Annotated[int, Field(ge=1, le=1000)]
+"""Maximum number of things that one call works on or returns."""
+LimitOrNone = Annotated[int, Field(ge=0, le=1000)]
+DailyLimit = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""Maximum number of model calls or files per day; 0: unlimited."""
 
 
 class Options(BaseModel):

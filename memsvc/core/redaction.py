@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.analysis import content_terms, normalized_text, terms
-from memsvc.core.chunks import sentence_ends
+from memsvc.core.chunks import merged, sentence_ends
 from memsvc.core.frozen import frozen
 
 LEFT_OUT: Final = "…"
@@ -72,7 +72,7 @@ class Redaction:
             for number in _SHORT_NUMBER.findall(said[:_CHARS_READ])[:_NUMBERS_MAX]
         }
         kept = {comparable(one): one for one in (*self.kept, *self.beside) if one}
-        found: list[Range] = []
+        found = []
         for start, stop in sentences(text):
             sentence = comparable(text[start:stop])
             states = any(one in sentence or (sentence and sentence in one) for one in statements)
@@ -111,7 +111,7 @@ class Redaction:
             return [(0, len(text))] if own else values
         edges = [0, *(edge for clause in clauses for edge in clause), len(text)]
         around = zip(edges[::2], edges[1::2], strict=True)
-        return _merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])
+        return merged([*values, *(one for one in around if re.search(r"\w", text[slice(*one)]))])
 
     def applied(self, text: str) -> str:
         """Return a text without what is to be forgotten, "" where no word is left."""
@@ -222,21 +222,10 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:
 
 def _word_ranges(text: str, parts: Collection[str]) -> list[Range]:
     """Return where the words of some parts stand in a text, whatever is between these words."""
-    found: list[Range] = []
+    found = []
     for value in parts:
         words = re.findall(r"\w+", value)
         if words:
             pattern = r"\W{0,3}".join(map(re.escape, words))
             found += [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
-    return _merged(found)
-
-
-def _merged(ranges: Collection[Range]) -> list[Range]:
-    """Return ranges in order, those that overlap as one."""
-    merged: list[Range] = []
-    for start, stop in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-        else:
-            merged.append((start, stop))
-    return merged
+    return merged(found)

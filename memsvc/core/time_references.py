@@ -83,6 +83,19 @@ DAY_NUMBERS: Final = {
 }
 
 
+def midnight(timestamp: datetime) -> datetime:
+    """Return the start of the day of a timestamp."""
+    return timestamp.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern) for pattern in patterns)
+
+
+def _matches(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[re.Match[str]]:
+    return chain.from_iterable(pattern.finditer(text) for pattern in patterns)
+
+
 def _any(words: Iterable[str]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
@@ -101,43 +114,28 @@ _PERIOD: Final = _any(_PERIOD_BY_NAME)
 _DAY_NAME: Final = _any(DAY_NUMBERS)
 _AMOUNT: Final = rf"(?P<amount>\d{{1,3}}|{_any(_NUMBERS)})"
 _UNIT: Final = rf"(?P<unit>{_any(_UNITS)})"
-_RELATIVE_PATTERNS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"\b(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\s+(?:ago|back|earlier)\b",
-        rf"\b(?:vor|il y a|hace)\s+{_AMOUNT}\s+{_UNIT}\b",
-        rf"{_AMOUNT}{_UNIT}(?:之|以)?前",
-    )
+_RELATIVE_PATTERNS: Final = _patterns(
+    rf"\b(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\s+(?:ago|back|earlier)\b",
+    rf"\b(?:vor|il y a|hace)\s+{_AMOUNT}\s+{_UNIT}\b",
+    rf"{_AMOUNT}{_UNIT}(?:之|以)?前",
 )
-_LAST: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"\b(?:last|past|previous|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?)\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
-        rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:derniere?|passee?|pasad[oa])\b",
-        r"(?:上|先|去)(?:个|個)?(?P<what>周|週|星期|月|年)",
-    )
+_LAST: Final = _patterns(
+    rf"\b(?:last|past|previous|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?)\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
+    rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:derniere?|passee?|pasad[oa])\b",
+    r"(?:上|先|去)(?:个|個)?(?P<what>周|週|星期|月|年)",
 )
-_THIS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"\b(?:this|diese[nrsm]?|cette|cet|ce|esta|este)\s+(?P<what>{_PERIOD})\b",
-        r"(?:这|這|本|今)(?:个|個)?(?P<what>周|週|星期|月|年)",
-    )
+_THIS: Final = _patterns(
+    rf"\b(?:this|diese[nrsm]?|cette|cet|ce|esta|este)\s+(?P<what>{_PERIOD})\b",
+    r"(?:这|這|本|今)(?:个|個)?(?P<what>周|週|星期|月|年)",
 )
-_AHEAD: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"\b(?:in|within|dans|dentro de|en)\s+(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\b",
-        rf"{_AMOUNT}{_UNIT}(?:之|以)?[后後]",
-    )
+_AHEAD: Final = _patterns(
+    rf"\b(?:in|within|dans|dentro de|en)\s+(?:a\s+)?{_AMOUNT}\s+(?:of\s+)?{_UNIT}\b",
+    rf"{_AMOUNT}{_UNIT}(?:之|以)?[后後]",
 )
-_NEXT: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"\b(?:next|coming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
-        rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:prochaine?|proxim[oa]|que viene)\b",
-        r"(?:下|来|來)(?:个|個)?(?P<what>周|週|星期|月)|(?:明|来|來)(?P<year>年)",
-    )
+_NEXT: Final = _patterns(
+    rf"\b(?:next|coming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])\s+(?P<what>{_PERIOD}|{_DAY_NAME})\b",
+    rf"\b(?P<what>{_PERIOD}|{_DAY_NAME})\s+(?:prochaine?|proxim[oa]|que viene)\b",
+    r"(?:下|来|來)(?:个|個)?(?P<what>周|週|星期|月)|(?:明|来|來)(?P<year>年)",
 )
 _DAY_AHEAD: Final = re.compile(rf"\b(?P<what>{_DAY_NAME})\b")
 _TOMORROW: Final = (
@@ -207,11 +205,8 @@ def plan_end(text: str, said_at: datetime) -> datetime | None:
 
     Of what is vague ("next Friday", "in two months") the later reading: a plan is not over before
     its day."""
-    normalized, day_start = (
-        normalized_text(text),
-        said_at.replace(hour=0, minute=0, second=0, microsecond=0),
-    )
-    ends = [span.stop for span in _ahead(normalized, day_start) if span.stop > said_at]
+    spans = _ahead(normalized_text(text), midnight(said_at))
+    ends = [span.stop for span in spans if span.stop > said_at]
     return max(ends, default=None)
 
 
@@ -219,7 +214,7 @@ def _ahead(text: str, day_start: datetime) -> Iterator[TimeSpan]:
     for days, pattern in (*_TOMORROW, _DAYS[0]):
         if pattern.search(text):
             yield _days(day_start + days * DAY, 1)
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in _AHEAD):
+    for match in _matches(_AHEAD, text):
         amount = _NUMBERS.get(match["amount"]) or int(match["amount"])
         length = amount * _UNIT_DAYS[_UNITS[match["unit"]]] * DAY
         yield TimeSpan(day_start, day_start + min(length, 36500 * DAY) + DAY, 1.0)
@@ -235,35 +230,32 @@ def _ahead(text: str, day_start: datetime) -> Iterator[TimeSpan]:
 
 def _next(text: str, day_start: datetime) -> Iterator[TimeSpan]:
     """Yield the periods that go on or come next, as long as they may be."""
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in _NEXT):
+    for match in _matches(_NEXT, text):
         what = match["what"] or match.groupdict().get("year") or ""
         days = {"month": 62, "year": 731}.get(_PERIOD_BY_NAME.get(what, ""), 15)
         yield TimeSpan(day_start, _start_of(day_start, "week") + days * DAY, 1.0)
-    for match in chain.from_iterable(pattern.finditer(text) for pattern in _THIS):
+    for match in _matches(_THIS, text):
         period = _PERIOD_BY_NAME[match["what"]]
         start, days = _start_of(day_start, period), {"month": 31, "year": 366}.get(period, 7)
         yield TimeSpan(start, start + days * DAY, 1.0)
 
 
 def _relative(text: str, now: datetime) -> Iterator[TimeSpan]:
-    day_start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    day_start = midnight(now)
     for days, pattern in _DAYS:
         if pattern.search(text):
             yield _days(day_start - days * DAY, 1)
     if re.search(r"\bhier\b", text) and _FRENCH_CONTEXT.search(text):  # in German it means here
         yield _days(day_start - DAY, 1)
-    for pattern in _RELATIVE_PATTERNS:
-        for match in pattern.finditer(text):
-            amount = _NUMBERS.get(match["amount"]) or int(match["amount"])
-            yield from _relative_span(day_start, amount, _UNITS[match["unit"]])
-    for pattern in _LAST:
-        for match in pattern.finditer(text):
-            yield _last(day_start, match["what"])
-    for pattern in _THIS:
-        for match in pattern.finditer(text):
-            start = _start_of(day_start, _PERIOD_BY_NAME[match["what"]])
-            stop = max(now, start) + 2 * DAY
-            yield TimeSpan(start, stop, _weight(stop - start))
+    for match in _matches(_RELATIVE_PATTERNS, text):
+        amount = _NUMBERS.get(match["amount"]) or int(match["amount"])
+        yield from _relative_span(day_start, amount, _UNITS[match["unit"]])
+    for match in _matches(_LAST, text):
+        yield _last(day_start, match["what"])
+    for match in _matches(_THIS, text):
+        start = _start_of(day_start, _PERIOD_BY_NAME[match["what"]])
+        stop = max(now, start) + 2 * DAY
+        yield TimeSpan(start, stop, _weight(stop - start))
 
 
 def _days(start: datetime, count: int) -> TimeSpan:
@@ -279,9 +271,7 @@ def _relative_span(day_start: datetime, amount: int, unit: str) -> Iterator[Time
     days = amount * _UNIT_DAYS[unit]
     if 0 < days < (day_start - EARLIEST).days - 400:
         radius = timedelta(days=0 if unit == "day" else round(_UNIT_DAYS[unit] / 2))
-        center = (day_start - timedelta(days=days)).replace(
-            hour=0, minute=0, second=0, microsecond=0
-        )
+        center = midnight(day_start - timedelta(days=days))
         yield TimeSpan(center - radius, center + radius + DAY, _weight(2 * radius + DAY))
 
 

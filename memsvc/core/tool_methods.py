@@ -148,6 +148,10 @@ async def run_tool(tool: Tool, scope: Scope, arguments: Mapping[str, Any]) -> di
     return tool.body(await tool.run(ToolContext(scope), args))
 
 
+OMIT_NONE: Final = Field(exclude_if=lambda value: value is None)
+"""Leaves a member without a value out of a result."""
+
+
 @dataclass_transform(frozen_default=True)
 def result(cls: type[Class]) -> type[Class]:
     """Make a frozen dataclass that a tool may return; text beside a type describes the field."""

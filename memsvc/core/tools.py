@@ -138,6 +138,7 @@ class ProjectEventSource(Protocol):
 
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 """Version token of a file, as an argument."""
+NextCursor = Annotated[str | None, "cursor of the next page, if there is one"]
 PLUGINS = ("auto", "rag")
 
 

@@ -1,12 +1,12 @@
 """Model calls of all styles: the daily limit of a tenant, and their count and time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, time, timedelta
 from time import perf_counter
 from typing import Final
 
-from memsvc.core.errors import MemsvcError
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
@@ -52,6 +52,19 @@ class ModelBudget:
         now = self.clock.now()
         next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
         return (next_day - now).total_seconds() + seed % START_JITTER_S
+
+    @asynccontextmanager
+    async def counted(
+        self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0
+    ) -> AsyncIterator[None]:
+        """Count model calls as `consume` does, unless the model cannot be reached."""
+        await self.consume(scope, calls=calls, kind=kind, limit=limit)
+        try:
+            yield
+        except MemsvcError as error:
+            if error.code is Code.UNAVAILABLE:
+                await self.release(scope, calls=calls, kind=kind, limit=limit)
+            raise
 
     async def consume(
         self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from memsvc.core.analysis import normalized_text, terms
-from memsvc.core.facts import Claim, Doubt, Evidence, Fact, FactExpiry, Merge, Statement, slot_of
+from memsvc.core.facts import Claim, Doubt, Evidence, Fact, Merge, Statement, slot_of
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.change_words import TOPICS_BY_FACT
 from memsvc.core.rules.changes import (
@@ -95,7 +95,7 @@ def questioned(
         for fact in _concerned(change, doubt, open_facts)
     ]
     every = (*merge.questioned, *by_meaning, *by_words)
-    last = {(fact.index_id, fact.entry): (fact, doubt) for fact, doubt in every}
+    last = {fact.place: (fact, doubt) for fact, doubt in every}
     return replace(merge, questioned=tuple(last.values()))
 
 
@@ -123,8 +123,8 @@ def meant_facts(
         return [fact for fact in about if not ended or not ended.isdisjoint(_words(fact))]
     if len({fact.statement.statement for fact in facts}) <= 1:
         return may_be
-    compared = [fact for fact in may_be if (fact.index_id, fact.entry) in cosines]
-    return sorted(compared, key=lambda fact: cosines[fact.index_id, fact.entry])[-1:]
+    compared = [fact for fact in may_be if fact.place in cosines]
+    return sorted(compared, key=lambda fact: cosines[fact.place])[-1:]
 
 
 def _open(known: Sequence[Fact], claims: Sequence[Claim], now: datetime) -> list[Fact]:
@@ -203,17 +203,16 @@ def _replacement(
     value = told if is_plain else next((new for _, new in pairs if new), "")
     if not value or len(told) > CHANGE_CHARS_MAX or is_secret(value, told):
         return None
-    ended = FactExpiry(statement.fact_id, statement.key, statement.value, exact=True)
     for claim in claims:
         if is_plain and isinstance(claim, Statement) and _is_part(claim, told):
-            return replace(claim, conflicts=(*claim.conflicts, ended))
+            return replace(claim, conflicts=(*claim.conflicts, statement.ending))
     return replace(
         statement,
         record=f"{evidence.turn}-change-{len(claims)}",
         slot=slot_of(value) if statement.slot else "",
         value=value,
         evidence=evidence,
-        conflicts=(ended,),
+        conflicts=(statement.ending,),
         message_at=doubt.said_at,
         words="",
         statement=told,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
 from typing import Final
@@ -130,7 +130,7 @@ def read(
     The texts are those of user messages, "" for any other item: the rules are in the first person,
     an assistant's "my name is" is not about the user, and tool output or recalled memory is
     nobody's statement."""
-    readings: list[Reading] = []
+    readings = []
     for whole_text in reversed(texts):
         if chars_max <= 0:
             readings.append(NOTHING)
@@ -225,7 +225,7 @@ def _with_own_clause(text: str, match: "_Match", found: "Iterable[_Match]") -> "
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Match:
     """A statement found: its values, its clause, and the words of each value unless in English."""
 
@@ -524,7 +524,7 @@ def _clean_text(text: str, chars_max: int) -> str:
 def _with_unique_records(claims: Iterable[Claim]) -> list[Claim]:
     """Return the claims with unique records: the first keeps the plain name."""
     seen: dict[str, int] = {}
-    result: list[Claim] = []
+    result = []
     for claim in claims:
         if isinstance(claim, Statement):
             count = seen[claim.record] = seen.get(claim.record, 0) + 1

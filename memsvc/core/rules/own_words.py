@@ -3,8 +3,9 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from memsvc.core.chunks import merged
+from memsvc.core.frozen import frozen
 from memsvc.core.rules import text_requests as words
 from memsvc.core.rules.sentence_model import judge_once
 from memsvc.core.rules.text_requests import is_foreign
@@ -117,17 +118,6 @@ def masked(text: str, spans: Iterable[Span]) -> str:
         parts += [text[start:left], re.sub(r"[^\n]", " ", text[left:right])]
         start = right
     return "".join(parts) + text[start:]
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in order, those that touch as one."""
-    result: list[Span] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
 
 
 def _quoted(text: str) -> Iterator[Span]:
@@ -269,7 +259,7 @@ def _is_title(text: str, span: Span, chars_max: int = TITLE_CHARS_MAX) -> bool:
     return is_quoted and not words.FIRST_PERSON.search(text[left:right].lower())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Line:
     """A line that is not blank, its quotations blanked out in `own`.
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Literal
 
 from memsvc.core.facts import FactTier
+from memsvc.core.frozen import frozen
 
 STOPS = ",;!?。，、！？；…\n"
 """Characters that end a value anywhere; a full stop does where it ends a sentence."""
@@ -33,7 +34,7 @@ _PLACEHOLDERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Topic:
     """A subject of facts.
 
@@ -55,7 +56,7 @@ class Topic:
     excludes: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One phrasing of a fact of a topic, in one language.
 
@@ -113,7 +114,7 @@ def relations(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """The rules of a language and the context of statements in it.
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memsvc.core.facts import STATEMENT_CHARS_MAX
+from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.chinese import CHINESE_GRAMMAR
@@ -123,7 +124,7 @@ _BACK_REFERENCE = re.compile(
 _QUOTATION_ENDS = " \n\"'”“»」』"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A statement found by the grammar: where, of which topic, its value and its clause.
 
@@ -485,7 +486,7 @@ def _topic_of(judged: Judgement) -> Topic:
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:
     """Yield the topics of names, pronouns and answer languages that a sentence tells, each once."""
-    told: set[Topic] = set()
+    told = set()
     for topic, pattern, required in grammar.topic_patterns:
         if topic in told or (required and words.isdisjoint(required)):
             continue

@@ -4,13 +4,13 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
 from typing import Final, Self
 from unicodedata import normalize
 
+from memsvc.core.frozen import frozen
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.rule import Topic
 
@@ -141,7 +141,7 @@ def _plain(word: str) -> str:
     return "".join(character for character in normalize("NFD", word) if character.isascii())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SentenceWords:
     """A sentence, in lower case, as words of a language: what it says of health and food.
 

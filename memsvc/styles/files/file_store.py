@@ -29,14 +29,14 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import ROOT, ancestors, check_path, name_of
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import Arguments, EntryType, RenderedFile, Version, Views
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
+from memsvc.core.tools import Arguments, EntryType, NextCursor, RenderedFile, Version, Views
 from memsvc.store import files, summaries, tree
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
 from memsvc.store.summaries import ContentDescription
-from memsvc.styles.files.file_summaries import rule_summary
+from memsvc.styles.files.file_summaries import summary_of
 from memsvc.styles.files.options import FilesOptions
 
 Encoding = Literal["utf-8", "base64"]
@@ -234,7 +234,7 @@ class ListedFile:
     ]
     summary: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "one-paragraph summary of the file, if requested",
     ] = None
 
@@ -243,7 +243,7 @@ class ListedFile:
 class FileList:
     entries: Annotated[list[ListedFile], "entries, sorted by the bytes of their paths"]
     has_more: Annotated[bool, "whether more entries follow after this page"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @frozen
@@ -283,7 +283,7 @@ async def page(
         path for path in found for path in _possible_directories(path) if path.count("/") <= level
     }
     inside = [path for path in directories if path.startswith(directory + "/") and path > after]
-    written: dict[str, datetime] = {}
+    written = {}
     if inside and request.include_times:
         written = await tree.directories(tx, inside)
     elif inside:
@@ -318,15 +318,9 @@ async def with_summaries(
         found[path] = ContentDescription(len(file.content), True, None, file.content[:HEAD_BYTES])
     # for a full page this takes too long to block the event loop
     texts = await to_thread.run_sync(
-        lambda: {path: _summary(source) for path, source in found.items()}
+        lambda: {path: summary_of(source) for path, source in found.items()}
     )
     return [replace(entry, summary=texts.get(entry.path)) for entry in entries]
-
-
-def _summary(source: ContentDescription) -> str:
-    return source.summary or rule_summary(
-        source.head, size_bytes=source.size_bytes, is_text=source.is_text
-    )
 
 
 def _possible_directories(path: str) -> list[str]:
@@ -457,8 +451,8 @@ class FileStore:
         if max_entries < 1:
             raise invalid("limit must be > 0")
         max_entries = min(max_entries, SUMMARY_ENTRIES_MAX) if summaries else max_entries
-        entries: list[ListedFile] = []
-        rendered: list[RenderedFile] = []
+        entries = []
+        rendered = []
         if depth > 0:
             rendered = [
                 file for view in self.views for file in await view.list_directory(scope, path)

@@ -21,7 +21,7 @@ from memsvc.core.tools import Job
 from memsvc.store import files, jobs, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
-from memsvc.store.summaries import Summary
+from memsvc.store.summaries import ContentDescription, Summary
 from memsvc.styles.files.options import SummaryOptions
 from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget, timed_call
 
@@ -80,6 +80,13 @@ def rule_summary(head: bytes, *, size_bytes: int, is_text: bool) -> str:
     )
     terms = _top_words(text)
     return f"{text_summary} Frequent terms include {', '.join(terms)}." if terms else text_summary
+
+
+def summary_of(source: ContentDescription) -> str:
+    """Return the summary by a model if it is current, else one by rules."""
+    return source.summary or rule_summary(
+        source.head, size_bytes=source.size_bytes, is_text=source.is_text
+    )
 
 
 def _is_opaque(text: str) -> bool:
@@ -216,7 +223,7 @@ def clean_summary(answer: str) -> str:
 
 def _first_words(text: str) -> str:
     words = 0
-    first: list[str] = []
+    first = []
     for segment in _SEGMENTS.split(text):
         words += bool(segment and _WORD_CHARACTER.search(segment))
         if words > SUMMARY_WORDS_MAX:
@@ -257,19 +264,14 @@ class FileSummaries:
             return
         file, parts = found
         calls = 1 if len(parts) == 1 else len(parts) + 1
-        if not await self._claim_budget(scope, subject, calls):
-            return
         try:
-            text = await self._call_model(parts)
-        except MemsvcError as error:
-            log.warning(
-                "the model failed to summarise a file", code=error.code.value, reason=error.message
-            )
-            if error.code is Code.UNAVAILABLE:
-                await self.budget.release(
-                    scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
-                )
-            raise
+            async with self.budget.counted(
+                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
+            ):
+                text = await self._call_model(parts)
+        except BudgetExhaustedError:
+            await self._postpone(scope, subject)
+            return
         async with self.database.begin(scope) as tx:
             now = await files.find_by_id(tx, file.incarnation)
             if now is not None and (now.stream, now.size_bytes) == (file.stream, file.size_bytes):
@@ -334,28 +336,25 @@ class FileSummaries:
         self, prompt: str, text: str, output_tokens_max: int, **numbers: int
     ) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)
-        with timed_call(self.meter, BUDGET_CATEGORY):
-            answer = clean_summary(
-                await self.llm.complete(instructions, text, output_tokens_max=output_tokens_max)
-            )
-            if not answer:
-                raise MemsvcError(
-                    Code.INTERNAL_ERROR, "the model's answer is not usable as a summary"
+        try:
+            with timed_call(self.meter, BUDGET_CATEGORY):
+                answer = clean_summary(
+                    await self.llm.complete(instructions, text, output_tokens_max=output_tokens_max)
                 )
+                if not answer:
+                    raise MemsvcError(
+                        Code.INTERNAL_ERROR, "the model's answer is not usable as a summary"
+                    )
+        except MemsvcError as error:
+            log.warning(
+                "the model failed to summarise a file", code=error.code.value, reason=error.message
+            )
+            raise
         return answer
 
-    async def _claim_budget(self, scope: Scope, subject: str, calls: int) -> bool:
-        """Count a summary against the tenant's daily budget.
-
-        If it is used up, postpone to the next day."""
-        try:
-            await self.budget.consume(
-                scope, calls=calls, kind=BUDGET_CATEGORY, limit=self.options.a_day
-            )
-        except BudgetExhaustedError:
-            wait_s = self.budget.next_day_delay_s(uuid.UUID(subject).int)
-        else:
-            return True
+    async def _postpone(self, scope: Scope, subject: str) -> None:
+        """Queue the summary of a file again for the next day."""
+        wait_s = self.budget.next_day_delay_s(uuid.UUID(subject).int)
         async with self.database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self.clock.now(), delay_s=wait_s)
         log.info(
@@ -363,4 +362,3 @@ class FileSummaries:
             " project will be summarised tomorrow",
             project=scope.project,
         )
-        return False

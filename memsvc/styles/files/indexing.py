@@ -1,13 +1,13 @@
 """Index of callers' files, and search in it: a write's start is indexed at once, the rest later."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY
 from typing import Annotated, Final
 
 import structlog
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from memsvc.core.background import run_in_thread
 from memsvc.core.call_context import step_done
@@ -17,7 +17,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.paths import KEPT_ROOTS, check_path, is_kept
 from memsvc.core.ports import CitedPassage, Clock, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
 from memsvc.core.tools import Job, NamedProjectArguments
 from memsvc.store import documents, files, jobs, passages, projects, summaries, tree
 from memsvc.store.database import Database, Tx
@@ -30,7 +30,7 @@ from memsvc.styles.files.file_summaries import (
     SETTLE_S,
     SUMMARISE_JOB,
     SUMMARY_BYTES_MIN,
-    rule_summary,
+    summary_of,
 )
 from memsvc.styles.files.options import SearchOptions
 
@@ -105,7 +105,7 @@ class FileIndex:
         """Index what was written, in the writer's transaction."""
         needs_job = after.is_text and after.indexed_bytes < after.size_bytes
         if change.whole is not None:
-            old: list[DocumentChunk] = []
+            old = []
             if before is not None and before.indexed_bytes:
                 if before.indexed_bytes <= AT_ONCE_BYTES:
                     old = await documents.list_chunks(
@@ -259,7 +259,7 @@ class FileChunk:
     _: KW_ONLY
     project: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "file's project, if several projects were searched",
     ] = None
     file_path: Annotated[str, "path of the file"]
@@ -276,7 +276,7 @@ class FoundChunks:
     chunks: Annotated[list[FileChunk], "passages, best first; empty if nothing matches"]
     note: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "why files below path_prefix are not searched, if they are not",
     ] = None
 
@@ -286,22 +286,14 @@ RankedPassage = tuple[PassageKey, Passage, float]
 
 
 @frozen
-class SearchHits:
-    """Matching passages, best first, and the summaries of their files."""
-
-    ranked: Sequence[RankedPassage]
-    summaries: Mapping[Content, str]
-
-
-@frozen
 class FileSearch:
     """Search over files; it finds what the previous call wrote and nothing that was deleted."""
 
     database: Database
     meter: Meter
     options: SearchOptions
-    embedding: Embedding | None = None
-    reranker: Reranker | None = None
+    embedding: Embedding | None
+    reranker: Reranker | None
 
     @tool(
         "file_search",
@@ -326,7 +318,7 @@ class FileSearch:
         limit: Annotated[int | None, "maximum number of passages; at most 20"] = None,
     ) -> FoundChunks:
         """Call this to find passages in files, by words and by meaning."""
-        found = await self.find(scope, query, path=path_prefix, limit=limit)
+        ranked, summary_by_content = await self.find(scope, query, path=path_prefix, limit=limit)
         multi_project = scope.project == ALL_PROJECTS
         return FoundChunks(
             [
@@ -338,15 +330,19 @@ class FileSearch:
                     is_full_file=passage.whole,
                     chunk_content=passage.text,
                     score=score,
-                    file_summary=found.summaries[_content(place, passage)],
+                    file_summary=summary_by_content[_content(place, passage)],
                 )
-                for place, passage, score in found.ranked
+                for place, passage, score in ranked
             ],
             NOT_SEARCHED if is_kept(path_prefix) else None,
         )
 
-    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> SearchHits:
-        """Return the best passages for a question, best first, in the files at and below a path.
+    async def find(
+        self, scope: Scope, query: str, *, path: str, limit: int | None
+    ) -> tuple[list[RankedPassage], dict[Content, str]]:
+        """Return the best passages for a question in the files at and below a path, best first.
+
+        Also the summaries of these files, by their content.
 
         Searches one project or, where the scope's project is `*`, all that the caller may touch.
         INVALID_QUERY for a blank or overlong query."""
@@ -380,10 +376,10 @@ class FileSearch:
             self.meter.add("memsvc_recall_candidates", len(scores))
             ranked = [(place, found[place], scores[place]) for place in best if place in found]
             if self.reranker is None:
-                return SearchHits(ranked, await _summaries(tx, ranked))
+                return ranked, await _summaries(tx, ranked)
         ranked = (await self._rerank(query, ranked))[:max_passages]
         async with self.database.begin_tenant(scope, read_only=True) as tx:
-            return SearchHits(ranked, await _summaries(tx, ranked))
+            return ranked, await _summaries(tx, ranked)
 
     async def find_passages(
         self, scope: Scope, question: str, limit: int, *, user: str | None = ""
@@ -391,7 +387,7 @@ class FileSearch:
         """Return the best passages of a project, for any user (port `PassageSearch`)."""
         if not question.strip():
             return []
-        found = await self.find(scope, question, path="", limit=limit)
+        ranked, _ = await self.find(scope, question, path="", limit=limit)
         return [
             CitedPassage(
                 passage.path,
@@ -401,7 +397,7 @@ class FileSearch:
                 score,
                 passage.updated_at,
             )
-            for _, passage, score in found.ranked
+            for _, passage, score in ranked
         ]
 
     async def _rerank(self, query: str, ranked: list[RankedPassage]) -> list[RankedPassage]:
@@ -432,11 +428,7 @@ async def _summaries(tx: Tx, ranked: Sequence[RankedPassage]) -> dict[Content, s
     sources = (
         await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
     )
-    return {
-        content: source.summary
-        or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
-        for content, source in sources.items()
-    }
+    return {content: summary_of(source) for content, source in sources.items()}
 
 
 def _content(place: PassageKey, passage: Passage) -> Content:

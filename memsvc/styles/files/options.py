@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Amount, Count, Options, Share
+from memsvc.core.options import Amount, Count, DailyLimit, Limit, Options, Share
 
 
 class SearchOptions(Options):
@@ -33,10 +33,8 @@ class SearchOptions(Options):
         description="number of best matches by words that a search scores; it also scores the same"
         " number of best matches by meaning",
     )
-    reranked: int = Field(
+    reranked: Limit = Field(
         50,
-        ge=1,
-        le=1000,
         description="number of best passages that the reranker reorders, if one is configured",
     )
     semantic_weight: Share = Field(
@@ -54,10 +52,8 @@ class SummaryOptions(Options):
     enabled: bool = Field(
         True, description="whether to summarise files with a model, if one is configured"
     )
-    a_day: int = Field(
+    a_day: DailyLimit = Field(
         1000,
-        ge=0,
-        le=2**31 - 1,
         description="maximum number of files that a model summarises per day and tenant; further"
         " files wait until the next day; 0: unlimited",
     )

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -305,13 +305,6 @@ def _chunk_ranges(start: int, stop: int) -> Sequence[tuple[int, int]]:
     return [(low, min(low + CHUNK_BYTES_MAX, stop)) for low in range(start, stop, CHUNK_BYTES_MAX)]
 
 
-class _FileArgs(Protocol):
-    """Arguments that name a file."""
-
-    @property
-    def path(self) -> str: ...
-
-
 def file_resource(database: Database) -> Resource:
     """Return the resource of a file at its path; lists hold the files that callers wrote."""
 
@@ -329,7 +322,7 @@ def file_resource(database: Database) -> Resource:
             for row in rows
         ]
 
-    async def stamps(scope: Scope, requests: Sequence[_FileArgs]) -> Sequence[str | None]:
+    async def stamps(scope: Scope, requests: Sequence[Any]) -> Sequence[str | None]:
         """Return the files' versions; None for a file that does not exist."""
         paths = [request.path for request in requests]
         if any(map(is_kept, paths)):

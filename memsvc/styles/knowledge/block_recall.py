@@ -5,7 +5,7 @@ Headings and lines are elfmem's, within the frame's budget.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import combinations
@@ -202,13 +202,13 @@ CACHED_FOR: Final = timedelta(hours=1)
 CACHED_MAX: Final = 500
 
 
-@dataclass(slots=True)
+@frozen
 class _Candidates:
     blocks: list[KnowledgeBlock]
     required_ids: set[str]
-    similarity: dict[str, float] = field(default_factory=dict)
-    expanded: set[str] = field(default_factory=set)
-    excluded: int = 0
+    similarity: dict[str, float]
+    expanded: set[str]
+    excluded: int
 
 
 @frozen
@@ -273,7 +273,9 @@ class RecallService:
         if result.blocks:
             await self._note(scope, result, query if embedding_query is not None else "")
         if not frame.question:
-            self._cache_result(key, use, result)
+            self.cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
+            if len(self.cached) > CACHED_MAX:
+                self.cached.popitem(last=False)
         return result
 
     async def _rank(
@@ -341,11 +343,11 @@ class RecallService:
             if frame.required_tags
             else {}
         )
-        identity: dict[str, list[str]] = {}
+        identity = {}
         if frame.without_identity:
             identity = await knowledge_blocks.tagged(tx, [CONSTITUTIONAL], limit=TAGGED_MAX)
-        similarity: dict[str, float] = {}
-        neighbours: list[str] = []
+        similarity = {}
+        neighbours = []
         if query:
             best = CANDIDATE_FACTOR * (top_k or max(self.index.options.top_k, len(required))) + len(
                 identity
@@ -420,13 +422,6 @@ class RecallService:
             return None
         self.cached.move_to_end(key)
         return replace(result, cached=True)
-
-    def _cache_result(
-        self, key: tuple[bytes, str, str, int | None], use: UsageClock, result: KnowledgeRecall
-    ) -> None:
-        self.cached[key] = (use.revision, use.seen_at + CACHED_FOR, result)
-        if len(self.cached) > CACHED_MAX:
-            self.cached.popitem(last=False)
 
 
 async def _search_blocks(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from memsvc.core.decay import DecayTier
 from memsvc.core.errors import invalid
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
 from memsvc.store.knowledge_blocks import BlockOutcome
 
 CONTENT_CHARS_MAX: Final = 20_000
@@ -211,7 +211,7 @@ class ListedBlock:
     status: Annotated[str, "state of the block: active, inbox or archived"]
     archive_reason: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "reason why the block was archived",
     ] = None
 
@@ -237,7 +237,7 @@ class DreamResult(KnowledgeResult):
     ]
     message: Annotated[
         str | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "note that no block was waiting; otherwise omitted",
     ] = None
     processed: Annotated[int, "number of consolidated blocks"]

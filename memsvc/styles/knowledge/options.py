@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Count, Options, Positive, Share
+from memsvc.core.options import Count, DailyLimit, Limit, Options, Positive, Share
 
 
 class KnowledgeOptions(Options):
@@ -76,10 +76,8 @@ class KnowledgeOptions(Options):
         le=100,
         description="maximum number of new edges that consolidation adds to a block",
     )
-    edge_degree_max: int = Field(
+    edge_degree_max: Limit = Field(
         5,
-        ge=1,
-        le=1000,
         description="maximum number of edges of a block to which elfmem_connect adds an edge. If a"
         " block already has this many edges, the new edge replaces an edge that consolidation"
         " added; if the block has no such edge, the call fails",
@@ -113,10 +111,8 @@ class KnowledgeOptions(Options):
         description="time limit for the model to judge one block; after a timeout, rules judge this"
         " block and all remaining blocks of the consolidation",
     )
-    judgements_a_day: int = Field(
+    judgements_a_day: DailyLimit = Field(
         1000,
-        ge=0,
-        le=2**31 - 1,
         description="maximum number of model calls per day and tenant for judging new blocks, after"
         " which rules judge them; 0: unlimited",
     )

@@ -214,7 +214,7 @@ class ScoredBlock:
     block: KnowledgeBlock
     parts: ScoreComponents
     score: float
-    expanded: bool = False
+    expanded: bool
 
     @property
     def text(self) -> str:

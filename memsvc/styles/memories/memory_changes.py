@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import orjson
+from pydantic_core import from_json
 
 from memsvc.core.analysis import terms
 from memsvc.core.facts import Claim, Evidence, FactTier, Merge, RemovalClaim, Statement
@@ -129,13 +130,10 @@ def _text_of(claim: Statement, stated_count: int) -> str:
 
 
 CHARS_READ_MAX: Final = 40_000
-LEVELS_MAX: Final = 32
 _POSITIONS_MAX: Final = 4
 """Positions at which JSON may begin that are tried."""
-_SHORTEN_MAX: Final = 6
-"""Times that truncated JSON is shortened further until it parses."""
 _TRAILING_COMMA: Final = re.compile(r",\s*(?=[}\]])")
-_MARK: Final = re.compile(r'\\.|["{}\[\],]', re.DOTALL)
+_MARK: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
@@ -221,66 +219,30 @@ def _members(answer: str, *names: str) -> list[Any]:
 def _values(answer: str) -> Iterator[tuple[int, Any, bool]]:
     """Yield the JSON values of an answer, tried at each position where one may begin.
 
-    As the number of the position, the value, and whether it was truncated.
+    As the number of the position, the value, and whether it was truncated. Of a truncated value,
+    half a string is left out, as it says something else than the complete one.
     """
     positions = [match.start() for match in re.finditer(r"[{\[]", answer)][:_POSITIONS_MAX]
     for number, start in enumerate(positions):
         end = _end(answer, start)
-        fragment = answer[start:end] if end is not None else answer[start:]
-        for text in (
-            (fragment, _TRAILING_COMMA.sub("", fragment)) if end is not None else _closed(fragment)
-        ):
-            try:
-                yield number, orjson.loads(text), end is None
+        for text in (answer[start:end], _TRAILING_COMMA.sub("", answer[start:end])):
+            with suppress(ValueError):
+                value = from_json(text, allow_inf_nan=False, allow_partial=end is None)
+                yield number, value, end is None
                 break
-            except orjson.JSONDecodeError:
-                continue
 
 
 def _end(text: str, start: int) -> int | None:
     """Return the end of the value that begins here; None when it was truncated."""
-    depth = 0
-    for at, character in _outside_strings(text, start):
-        depth += (character in "{[") - (character in "}]")
-        if depth == 0:
-            return at + 1
-    return None
-
-
-def _closed(text: str) -> Iterator[str]:
-    """Yield a truncated text, closed after its last complete value, then the one before, and so on.
-
-    Half a string is left out, as it says something else than the complete one.
-    """
-    for _ in range(_SHORTEN_MAX):
-        closing: list[str] = []
-        last = -1
-        for at, character in _outside_strings(text, 0):
-            last = at
-            if character in "{[":
-                closing.append("}" if character == "{" else "]")
-            elif character in "}]" and closing:
-                closing.pop()
-        if len(closing) > LEVELS_MAX:
-            return
-        complete = text[: last + 1] if text.count('"', last + 1) == 1 else text
-        yield _TRAILING_COMMA.sub("", complete.rstrip().rstrip(",:") + "".join(reversed(closing)))
-        end = max(text.rfind(character) for character in ",{[")
-        if end <= 0:
-            return
-        text = text[:end]
-
-
-def _outside_strings(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield what is outside of strings: brackets, and the quotes that end a string."""
-    quoted = False
+    depth, quoted = 0, False
     for match in _MARK.finditer(text, start):
         if match[0] == '"':
             quoted = not quoted
-            if not quoted:
-                yield match.start(), '"'
-        elif not quoted and match[0][0] != "\\":
-            yield match.start(), match[0]
+        elif not quoted:
+            depth += (match[0] in "{[") - (match[0] in "}]")
+            if depth == 0:
+                return match.end()
+    return None
 
 
 TEXT_BYTES_MAX: Final = 1024
@@ -369,7 +331,7 @@ def _changes(
 
     `existing_texts` holds the texts of the other memories.
     """
-    changes: list[MemoryChange] = []
+    changes = []
     for memory, text in steps:
         is_duplicate = comparable(text) in existing_texts
         if text:
@@ -454,7 +416,7 @@ def by_claims(
     the facts that the merge touches, by entry; a text known under another key is not added again.
     """
     kept = {statement.record: statement for statement in merged.kept}
-    updated: dict[str, Memory] = {}
+    updated = {}
     closed = [known[fact.entry] for fact in merged.deleted if fact.entry in known]
     for fact, replacement in merged.replaced:
         if fact.entry in known and replacement in kept:
@@ -462,7 +424,7 @@ def by_claims(
                 updated[replacement] = known[fact.entry]
             else:
                 closed.append(known[fact.entry])
-    changes: list[MemoryChange] = []
+    changes = []
     existing_texts = {*present.by_text}
     for record, statement in kept.items():
         new_statement = replace(statement, evidence=evidence, conflicts=())

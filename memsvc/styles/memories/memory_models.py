@@ -19,7 +19,7 @@ from memsvc.core.errors import invalid
 from memsvc.core.items import read_message
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import check_identifier
-from memsvc.core.tool_methods import result, tool
+from memsvc.core.tool_methods import OMIT_NONE, result, tool
 from memsvc.styles.memories.options import MemoriesOptions
 
 QUERY_CHARS_MAX: Final = 16_384
@@ -187,7 +187,7 @@ class AddedMemories:
     message: Annotated[str, "number of added memories, in words"]
     unplaced: Annotated[
         list[str] | None,
-        Field(exclude_if=lambda value: value is None),
+        OMIT_NONE,
         "extracted facts that the model ignored, perhaps because they were already known",
     ] = None
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Count, Options
+from memsvc.core.options import Count, Limit, Options
 
 
 class MemoriesOptions(Options):
@@ -16,8 +16,8 @@ class MemoriesOptions(Options):
         " memories are never hidden. The environment variable MEMORY_DECAY_DAYS sets"
         " the same value, and a project can override it",
     )
-    search_limit: int = Field(
-        5, ge=1, le=1000, description="default maximum number of memories that a search returns"
+    search_limit: Limit = Field(
+        5, description="default maximum number of memories that a search returns"
     )
     deadline_s: float = Field(
         30.0,
@@ -30,16 +30,12 @@ class MemoriesOptions(Options):
     max_output_tokens: int = Field(
         4096, ge=100, description="maximum number of tokens in each answer of the model"
     )
-    compared_max: int = Field(
+    compared_max: Limit = Field(
         50,
-        ge=1,
-        le=1000,
         description="maximum number of existing memories with which the model compares new facts",
     )
-    facts_max: int = Field(
+    facts_max: Limit = Field(
         50,
-        ge=1,
-        le=1000,
         description="maximum number of facts extracted from one conversation; further facts are"
         " ignored",
     )

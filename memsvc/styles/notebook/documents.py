@@ -61,19 +61,10 @@ class Section:
     text: str
 
 
-@frozen
-class SplitText:
-    """A text in order: what stays, as strings, and what becomes documents, as sections."""
-
-    parts: tuple[str | Section, ...]
-
-    @property
-    def new_documents(self) -> list[Section]:
-        return [part for part in self.parts if isinstance(part, Section)]
-
-
-def split_text(text: str, name: str, *, bytes_max: int) -> SplitText:
+def split_text(text: str, name: str, *, bytes_max: int) -> list[str | Section]:
     """Split the text at its most general level of headings that has two or more.
+
+    Returns it in order: what stays, as strings, and what becomes documents, as sections.
 
     One without such headings is split between paragraphs, into parts of at most half of
     `bytes_max`, where it is longer than that. Nothing is lost: the pieces are the text, but for the
@@ -84,10 +75,15 @@ def split_text(text: str, name: str, *, bytes_max: int) -> SplitText:
     levels = [level for level, _ in headers.values()]
     level = next((level for level in range(1, 7) if levels.count(level) > 1), None)
     if level is not None:
-        return SplitText(tuple(_split_at_headers(lines, headers, level)))
+        return list(_split_at_headers(lines, headers, level))
     if len(text.encode()) > bytes_max:
-        return SplitText(tuple(_by_paragraphs(lines, name, bytes_max // 2)))
-    return SplitText((text,))
+        return list(_by_paragraphs(lines, name, bytes_max // 2))
+    return [text]
+
+
+def sections_of(parts: Sequence[str | Section]) -> list[Section]:
+    """Return the parts of a split text that become documents."""
+    return [part for part in parts if isinstance(part, Section)]
 
 
 def _find_headers(lines: list[str]) -> Iterator[tuple[int, tuple[int, str]]]:
@@ -140,7 +136,7 @@ def _by_paragraphs(lines: list[str], name: str, bytes_max: int) -> Iterator[str 
         yield lines[0]
         lines = lines[1:]
     part: list[str] = []
-    paragraph: list[str] = []
+    paragraph = []
     number, part_bytes, paragraph_bytes = 1, 0, 0
     blank = {at for at, line in _outside_fences(lines) if not line.strip()}
     for at, line in enumerate(lines):
@@ -184,19 +180,19 @@ def names(parts: list[Section], taken: Callable[[str], bool]) -> list[str]:
     return list(used)
 
 
-def joined(split: SplitText, document_ids: list[str]) -> tuple[str, dict[str, str]]:
+def joined(parts: Sequence[str | Section], document_ids: list[str]) -> tuple[str, dict[str, str]]:
     """Return the document's text once its sections are documents of these names, and their texts.
 
     A document that several of them linked is linked by the first.
     """
-    rest = "".join(part for part in split.parts if isinstance(part, str))
+    rest = "".join(part for part in parts if isinstance(part, str))
     seen = set(links(rest))
-    texts: dict[str, str] = {}
-    for name, section in zip(document_ids, split.new_documents, strict=True):
+    texts = {}
+    for name, section in zip(document_ids, sections_of(parts), strict=True):
         texts[name] = without_links(section.text, seen & set(links(section.text)))
         seen |= set(links(texts[name]))
     order = iter(document_ids)
-    lines = [part if isinstance(part, str) else f"- [[{next(order)}]]\n" for part in split.parts]
+    lines = [part if isinstance(part, str) else f"- [[{next(order)}]]\n" for part in parts]
     return "".join(_separate_lines(lines)), texts
 
 
@@ -461,9 +457,10 @@ class NotebookDocuments:
     async def _parts(self, tx: Tx, document: str, text: str) -> tuple[str, dict[str, str]]:
         """Return what a document would keep, and the documents that it would be split into."""
         found = split_text(text, document, bytes_max=self.writer.options.oversized_bytes)
-        if len(found.new_documents) < 2:
+        sections = sections_of(found)
+        if len(sections) < 2:
             return text, {}
-        name_counts = Counter(name_of(section.title) for section in found.new_documents)
+        name_counts = Counter(name_of(section.title) for section in sections)
         candidates = {
             name
             for base, times in name_counts.items()
@@ -473,7 +470,7 @@ class NotebookDocuments:
             ROOT,
             *links(text),
         }
-        return joined(found, names(found.new_documents, existing.__contains__))
+        return joined(found, names(sections, existing.__contains__))
 
     async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> NotebookImport:
         """Store these documents, by their ids, one of them `root`, as a new notebook.

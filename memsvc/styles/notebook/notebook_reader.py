@@ -14,7 +14,7 @@ from memsvc.core.errors import MemsvcError, not_found
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result
-from memsvc.core.tools import Version
+from memsvc.core.tools import NextCursor, Version
 from memsvc.store import document_tree, files, versions
 from memsvc.store.database import Tx
 from memsvc.styles.notebook.document_tree import ROOT, document_at, links, path_of, with_new_ids
@@ -136,7 +136,7 @@ class DocumentHistory:
     versions: Annotated[
         list[DocumentVersion], "past versions, newest first, without the current one"
     ]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @result

@@ -2,7 +2,7 @@
 
 from pydantic import Field, field_validator
 
-from memsvc.core.options import Options
+from memsvc.core.options import Limit, Options
 from memsvc.styles.notebook.document_tree import ROOT, links
 
 
@@ -12,10 +12,8 @@ class NotebookOptions(Options):
     root_template: str = Field(
         "# Notes\n", description="initial text of the root document of a new notebook"
     )
-    depth_max: int = Field(
+    depth_max: Limit = Field(
         32,
-        ge=1,
-        le=1000,
         description="maximum number of levels of documents below the root; a call that would exceed"
         " it is refused",
     )

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from memsvc.core.frozen import frozen
 from memsvc.core.resources import Completion, ListedResource, Resource, ResourceListing
 from memsvc.core.scope import Scope
 from memsvc.core.tool_methods import tools_of
@@ -52,36 +51,25 @@ def completions(database: Database) -> dict[str, Completion]:
     return {"id": Completion(TREE_TOOL, find)}
 
 
-@frozen
-class Notebook:
-    """Services of the notebooks of all projects: reader, writers, and passages."""
-
-    reader: NotebookReader
-    documents: NotebookDocuments
-    writer: NotebookWriter
-    passages: CitationSearch
-
-
-def notebook(services: StyleServices, options: NotebookOptions) -> Notebook:
-    """Return the notebooks' services, for callers that import documents beside the tools."""
+def notebook(services: StyleServices, options: NotebookOptions) -> NotebookDocuments:
+    """Return the notebooks' writer, for callers that import documents beside the tools."""
     writer = NotebookWriter(services.database, services.clock, options)
     passages = CitationSearch(
         services.database, services.meter, INDEX_NAME, embedding=services.embedding
     )
-    reader = NotebookReader(writer, passages)
-    return Notebook(reader, NotebookDocuments(writer, reader), writer, passages)
+    return NotebookDocuments(writer, NotebookReader(writer, passages))
 
 
 def published(services: StyleServices, options: NotebookOptions) -> Published:
     """Return the tools of the notebook, its cleanup job, and its documents as passages."""
     database = services.database
-    parts = notebook(services, options)
+    documents = notebook(services, options)
     return Published(
         tools=[
-            *tools_of(parts.reader, {"read_document": document_resource(database)}),
-            *tools_of(parts.documents),
+            *tools_of(documents.reader, {"read_document": document_resource(database)}),
+            *tools_of(documents),
         ],
-        jobs=[Job(FORGET_JOB, parts.writer.forget)],
-        passages=parts.passages,
+        jobs=[Job(FORGET_JOB, documents.writer.forget)],
+        passages=documents.reader.passages,
         completions=completions(database),
     )

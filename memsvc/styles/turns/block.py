@@ -91,7 +91,7 @@ def _conversations(chunks: Sequence[Candidate]) -> Iterator[JsonObject]:
 
 def _turn(said: Sequence[Candidate], last: datetime, speakers: dict[str, str]) -> JsonObject:
     """Return the items of one turn by their roles, or one by one where there is more to say."""
-    items: list[JsonObject] = []
+    items = []
     time = said[0].said_at
     head = _time(time, last)
     by_role: dict[str, list[str]] = {}
@@ -130,8 +130,9 @@ def _time(time: datetime, last: datetime) -> dict[str, str]:
     return {} if told == before else {"time": minute}
 
 
-def _with_changed_since(facts: Sequence[JsonObject], last: str = "") -> Iterator[JsonObject]:
+def _with_changed_since(facts: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Yield facts with the day since when they hold only where it changes."""
+    last = ""
     for fields in facts:
         since = fields.get("since", "")
         yield {name: value for name, value in fields.items() if name != "since" or value != last}
@@ -162,14 +163,10 @@ def strip(items: Sequence[Read]) -> tuple[list[Read], bool]:
     starts = [
         place
         for place, (item, following) in enumerate(pairwise(items))
-        if _is_policy(item) and following.is_memory
+        if item.role == "developer" and item.text in (POLICY, _OLD_POLICY) and following.is_memory
     ]
     dropped = {*starts, *(place + 1 for place in starts)}
     return [item for place, item in enumerate(items) if place not in dropped], bool(starts)
-
-
-def _is_policy(item: ReadItem) -> bool:
-    return item.role == "developer" and item.text in (POLICY, _OLD_POLICY)
 
 
 def _message(role: str, text: str) -> Item:

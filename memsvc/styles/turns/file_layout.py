@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from memsvc.core.facts import Doubt, Fact, FactState, FactTier, Merge, Statement
-from memsvc.core.frozen import frozen
 from memsvc.core.items import Item
 from memsvc.core.json_text import JsonObject
 from memsvc.core.paths import SESSIONS_ROOT, encode_segment
@@ -16,17 +15,6 @@ from memsvc.store.facts import StatementWithExpiry, doubt_fields_of
 
 OWNER = "turns"
 ROOT = SESSIONS_ROOT
-
-
-@frozen
-class SummaryRange:
-    """Range of a summary: the number of items, the first and last event id, and their times."""
-
-    items: int
-    first: str
-    last: str
-    since: datetime
-    until: datetime
 
 
 def session_root(session: str) -> str:
@@ -72,28 +60,6 @@ def summary_events(session: str, now: datetime) -> str:
 def insights_file(session: str, now: datetime) -> str:
     """Return the file that the insights of a day are appended to."""
     return f"{session_root(session)}/insights/{now:%Y/%m/%d}/insights-{now:%Y%m%d}.jsonl"
-
-
-def summary_line(
-    event: str, turn: str, user: str, text: str, summary_range: SummaryRange, now: datetime
-) -> bytes:
-    """Return the event that replaces older context: prompts show `text` from now on."""
-    record = {
-        "id": event,
-        "ts": timestamp(now),
-        "type": "compact_summary",
-        "turn_id": turn,
-        "user_id": user,
-        "summary": text,
-        "covers": {
-            "items": summary_range.items,
-            "first": summary_range.first,
-            "last": summary_range.last,
-            "from": timestamp(summary_range.since),
-            "to": timestamp(summary_range.until),
-        },
-    }
-    return json_line(record)
 
 
 def summary_for_prompt(line: bytes | None) -> JsonObject | None:
@@ -154,16 +120,12 @@ def json_line(record: JsonObject) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
-def redacted_line(event: str, digest: int, now: datetime) -> bytes:
-    """Return the event line that says of an item that something of it was forgotten.
+def item_line(event: str, state: str, now: datetime, **fields: Any) -> bytes:
+    """Return the event line that says what an item is from there on.
 
-    `digest` is the keyed digest of the whole item, by which it is known when it is sent again."""
-    return _event_line(f"{event}-redacted", "item_redacted", now, of=event, digest=digest)
-
-
-def restored_item_line(event: str, now: datetime) -> bytes:
-    """Return the event line that says of an item that all of it is remembered again."""
-    return _event_line(f"{event}-restored", "item_restored", now, of=event)
+    "redacted" when something of it was forgotten, with the `digest` of the whole item, keyed, by
+    which it is known when it is sent again; "restored" when all of it is remembered again."""
+    return _event_line(f"{event}-{state}", f"item_{state}", now, of=event, **fields)
 
 
 def restored_turn_line(turn: str, now: datetime) -> bytes:

@@ -6,7 +6,6 @@ from typing import Final
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
 from memsvc.store import jobs
 from memsvc.store.database import Tx
 from memsvc.styles.embedding import queue_embedding
@@ -28,11 +27,6 @@ class FollowUp:
     steps: Sequence[Step]
     clock: Clock
     after_each_turn: Sequence[str] = ()
-
-    @property
-    def jobs(self) -> list[Job]:
-        """Return the job that runs the steps."""
-        return [Job(FOLLOW_UP_JOB, self.run)]
 
     async def queue(
         self,

@@ -116,7 +116,8 @@ def _echo(
 
     What follows may repeat the end of the store."""
     end_size = _overlap(head, stored)
-    run = end_size or _inner_run(head, stored)
+    inner = (_same_start(head, stored[start:]) for start in range(len(stored)))
+    run = end_size or max(inner, default=0)
     window_size = min(window, len(stored))
     is_recent = window_size >= ECHO_ITEMS_MIN and list(head[:window_size]) == list(
         stored[-window_size:]
@@ -239,7 +240,7 @@ def start_positions(items: Sequence[Item], *, truncated: bool) -> list[int]:
     A call never loses its output, nor a reasoning item its result. With `cut` the head is already
     gone, and outputs of dropped calls cannot start it either."""
     start_min = 0
-    calls: dict[str, int] = {}
+    calls = {}
     allowed = [True] * (len(items) + 1)
     for at, item in enumerate(items):
         call = item.get("call_id")
@@ -260,7 +261,7 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
 
     Items too long to load are replaced by a stub that shows their owner: a tool's is the missing
     output of an earlier call, else it acts like reasoning, from which nothing may be split."""
-    items: list[Item] = []
+    items = []
     open_calls: dict[str, None] = {}
     for stored_item in stored:
         item: Item = {"type": "message", "role": stored_item.role, "content": []}
@@ -283,10 +284,6 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
 def _overlap(head: Sequence[int], stored: Sequence[int]) -> int:
     sizes = range(min(len(head), len(stored)), 0, -1)
     return next((size for size in sizes if list(stored[-size:]) == list(head[:size])), 0)
-
-
-def _inner_run(head: Sequence[int], stored: Sequence[int]) -> int:
-    return max((_same_start(head, stored[start:]) for start in range(len(stored))), default=0)
 
 
 def _same_start(first: Sequence[int], second: Sequence[int]) -> int:

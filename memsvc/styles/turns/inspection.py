@@ -1,7 +1,7 @@
 """Inspection by people rather than agents: sessions, their messages, and traces of recalls."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Final
@@ -19,12 +19,12 @@ from memsvc.core.ports import Clock, Meter
 from memsvc.core.ranking import EntryPlace
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
-from memsvc.core.tools import Job
+from memsvc.core.tools import Job, NextCursor
 from memsvc.store import conversation, recalls
 from memsvc.store.batch_writer import BatchWriter
 from memsvc.store.conversation import ListedSession
 from memsvc.store.database import Database
-from memsvc.store.recalls import PlaceContent, RecallPosition, RecallRecord
+from memsvc.store.recalls import PlaceContent, RecallRecord
 from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.file_layout import turn_of
@@ -43,7 +43,6 @@ ROWS_A_STEP: Final = 5_000
 CURSOR_CHARS_MAX: Final = 700
 ITEM_CURSOR: Final = re.compile(r"[1-9]\d{0,9}\Z")
 Cursor = Annotated[str, Field(max_length=CURSOR_CHARS_MAX), "next_cursor of the previous page"]
-Next = Annotated[str | None, "cursor of the next page, if there is one"]
 inspection_tool = partial(
     tool,
     toolset="turns",
@@ -72,7 +71,7 @@ class TraceNote:
 
 
 class RecallTraces:
-    """Background writer and reader of recall traces."""
+    """Background writer of recall traces."""
 
     def __init__(
         self, database: Database, clock: Clock, meter: Meter, options: TraceOptions
@@ -99,30 +98,6 @@ class RecallTraces:
             self.writer.record(
                 TraceNote(scope, self._clock.now(), uuid4(), session, turn, user, prepared)
             )
-
-    async def page(
-        self,
-        scope: Scope,
-        session: str,
-        turn: str,
-        before: RecallPosition | None,
-        *,
-        limit: int,
-        chars_max: int,
-    ) -> tuple[Sequence[RecallRecord], Mapping[EntryPlace, PlaceContent]]:
-        """Return the recalls of a session or a turn, latest first, and what their entries hold."""
-        async with self._database.begin_read(scope) as tx:
-            found = await recalls.page(tx, session, turn, before, limit=limit)
-            places = {
-                place
-                for record in found
-                for candidate in record.details["candidates"]
-                if (place := place_of(candidate))
-            }
-            quoted = (
-                await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
-            )
-        return found, quoted
 
     async def _purge(self, scope: Scope, _: str) -> None:
         oldest: datetime = self._clock.now() - timedelta(days=self._options.days)
@@ -162,7 +137,7 @@ def place_of(candidate: Mapping[str, Any]) -> EntryPlace | None:
 @result
 class SessionList:
     sessions: Annotated[list[ListedSession], "sessions, latest first"]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -206,7 +181,7 @@ class TurnItemList:
         list[ListedTurnItem],
         "items, latest first; forgotten items are omitted",
     ]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -262,7 +237,7 @@ class RecallList:
     recalls: Annotated[
         list[ListedRecall], "recalls, latest first; a new recall may take a second to appear"
     ]
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
 @frozen
@@ -270,7 +245,6 @@ class InspectionTools:
     """The inspection tools."""
 
     database: Database
-    traces: RecallTraces
 
     @inspection_tool("memory_list_sessions", "List sessions")
     async def list_sessions(
@@ -316,18 +290,16 @@ class InspectionTools:
         """List the items of a session with their turns, latest first."""
         if cursor and not ITEM_CURSOR.match(cursor):
             raise invalid("cursor must be the next_cursor of an earlier answer")
-        before, index = (
-            min(int(cursor), ENTRY_MAX) if cursor else ENTRY_MAX,
-            turn_index.turns(session_id),
-        )
+        before = min(int(cursor), ENTRY_MAX) if cursor else ENTRY_MAX
+        index_id = turn_index.turns(session_id).number
         async with self.database.begin_read(scope) as tx:
             if turn_id and not cursor:
                 before = await conversation.entry_after(
-                    tx, session_id, index.number, turn_id, limit=TURN_ITEMS_MAX
+                    tx, session_id, index_id, turn_id, limit=TURN_ITEMS_MAX
                 )
             found = await conversation.items(
                 tx,
-                index.number,
+                index_id,
                 before=before,
                 limit=limit + 1,
                 chars_max=TEXT_CHARS,
@@ -353,14 +325,19 @@ class InspectionTools:
         Shows what each prompt contained, what was nearly recalled, scores, and what was left out
         because of limits."""
         before = recalls.RecallPosition(*decode_cursor(cursor, datetime, UUID)) if cursor else None
-        found, quoted = await self.traces.page(
-            scope,
-            session_id,
-            turn_id,
-            before,
-            limit=limit + 1,
-            chars_max=TEXT_CHARS_READ,
-        )
+        async with self.database.begin_read(scope) as tx:
+            found = await recalls.page(tx, session_id, turn_id, before, limit=limit + 1)
+            places = sorted(
+                {
+                    place
+                    for record in found
+                    for candidate in record.details["candidates"]
+                    if (place := place_of(candidate))
+                }
+            )
+            quoted = (
+                await recalls.read_places(tx, places, chars_max=TEXT_CHARS_READ) if places else {}
+            )
         page = found[:limit]
         last = page[-1] if len(found) > len(page) else None
         return RecallList(

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from memsvc.core.facts import PROFILE_CLASSES, ProfileClass
-from memsvc.core.options import AbsoluteUrl, Amount, Count, Options
+from memsvc.core.options import AbsoluteUrl, Amount, Count, DailyLimit, Limit, LimitOrNone, Options
 from memsvc.store.batch_writer import BatchWriterOptions
 
 HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
@@ -41,10 +41,8 @@ class HeuristicOptions(Options):
     max_output_tokens: int = Field(
         800, ge=100, description="maximum number of tokens in one answer of the model"
     )
-    calls_a_day: int = Field(
+    calls_a_day: DailyLimit = Field(
         1000,
-        ge=0,
-        le=2**31 - 1,
         description="maximum number of model calls per day and tenant; when it is reached, the"
         " remaining work waits until the next day; 0: unlimited",
     )
@@ -83,23 +81,19 @@ class ProfileOptions(Options):
 class TurnOptions(Options):
     """Options of conversation memory: recall, retention of facts, and limits of calls."""
 
-    recent_context_items: int = Field(
+    recent_context_items: LimitOrNone = Field(
         30,
-        ge=0,
-        le=1000,
         description="maximum number of latest items of a session that are included in a prompt as"
         " recent context",
     )
-    recall_facts_limit: int = Field(
-        20, ge=0, le=1000, description="maximum number of facts recalled for a turn"
+    recall_facts_limit: LimitOrNone = Field(
+        20, description="maximum number of facts recalled for a turn"
     )
-    recall_turns_limit: int = Field(
-        32, ge=0, le=1000, description="maximum number of past items recalled for a turn"
+    recall_turns_limit: LimitOrNone = Field(
+        32, description="maximum number of past items recalled for a turn"
     )
-    recall_insights_limit: int = Field(
+    recall_insights_limit: LimitOrNone = Field(
         5,
-        ge=0,
-        le=1000,
         description="maximum number of insights (short summaries of what several turns have in"
         " common) recalled for a turn",
     )
@@ -119,10 +113,8 @@ class TurnOptions(Options):
         description="profile of the user: facts about the user that are part of every recalled"
         " text, regardless of the question",
     )
-    search_limit: int = Field(
+    search_limit: Limit = Field(
         5,
-        ge=1,
-        le=1000,
         description="maximum number of passages recalled for a turn from each of the sources files,"
         " whiteboard and notebook, if the turn requests them",
     )

@@ -17,7 +17,7 @@ from memsvc.core.facts import (
 )
 from memsvc.core.json_text import JsonObject
 from memsvc.core.options import Count
-from memsvc.core.time_references import plan_end
+from memsvc.core.time_references import midnight, plan_end
 from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
 
@@ -109,7 +109,7 @@ class SessionPolicy(BaseModel):
         days: int = getattr(self.tiers, tier).retention_days
         if not days:
             return None
-        return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
+        return midnight(now) + timedelta(days=days)
 
 
 def default_policy(options: TurnOptions) -> SessionPolicy:
@@ -164,7 +164,7 @@ def _merge(default: JsonObject, overrides: JsonObject) -> JsonObject:
 
 
 def _difference(values: JsonObject, default: JsonObject) -> JsonObject:
-    overrides: JsonObject = {}
+    overrides = {}
     for name, value in values.items():
         if isinstance(value, dict):
             if inner := _difference(value, default[name]):

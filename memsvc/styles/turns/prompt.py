@@ -70,8 +70,8 @@ class PromptParts:
     recent: RecentContext
     current: list[TurnItem]
     current_cost: int
-    summary: JsonObject | None = None
-    summary_cost: int = 0
+    summary: JsonObject | None
+    summary_cost: int
 
 
 @frozen

@@ -11,7 +11,6 @@ from memsvc.core.call_context import step_done
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
 from memsvc.store import jobs, placement, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
@@ -33,14 +32,6 @@ class SessionPlacement:
     database: Database
     clock: Clock
     options: TurnOptions
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs that move items: those of a session, and of all that are misplaced."""
-        return (
-            Job(PLACE_JOB, self.place),
-            Job(PLACE_ALL_JOB, self.queue_misplaced),
-        )
 
     async def index_of_items(
         self,
@@ -79,7 +70,7 @@ class SessionPlacement:
                 below = await self.place_next(tx, session, below=below)
             step_done()
 
-    async def place_next(self, tx: Tx, session: str, *, below: int = ENTRY_MAX) -> int | None:
+    async def place_next(self, tx: Tx, session: str, *, below: int) -> int | None:
         """Move the next items of a session before `below`; return where to go on, None when done.
 
         The caller holds the session."""

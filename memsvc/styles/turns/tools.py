@@ -1,7 +1,7 @@
 """Everything that this style publishes: tools, jobs, resources and the guide to a turn."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final
 
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import PassageSearch
@@ -17,7 +17,7 @@ from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.fact_correction import FactCorrection
 from memsvc.styles.turns.facts.fact_removal import FactRemoval
 from memsvc.styles.turns.facts.fact_tools import FactTools, UserProfile
-from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB, FollowUp
 from memsvc.styles.turns.inspection import InspectionTools, RecallTraces
 from memsvc.styles.turns.maintenance.compaction import Compaction
 from memsvc.styles.turns.maintenance.directories import DirectoryList
@@ -30,7 +30,7 @@ from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRew
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from memsvc.styles.turns.recall.recall import TurnRecall
-from memsvc.styles.turns.session_placement import SessionPlacement
+from memsvc.styles.turns.session_placement import PLACE_ALL_JOB, PLACE_JOB, SessionPlacement
 from memsvc.styles.turns.turn_tokens import OperationTools, TurnTokens
 from memsvc.styles.turns.turns import TurnMemory
 
@@ -51,13 +51,6 @@ PROFILE: Final = Resource(
 )
 
 
-class _SessionArgs(Protocol):
-    """Arguments that name a session."""
-
-    @property
-    def session_id(self) -> str: ...
-
-
 def session_resource(database: Database) -> Resource:
     """Return the resource of a session: the directories of its memory, with abstracts."""
 
@@ -75,7 +68,7 @@ def session_resource(database: Database) -> Resource:
         ]
 
     async def stamps(
-        scope: Scope, requests: Sequence[_SessionArgs]
+        scope: Scope, requests: Sequence[Any]
     ) -> Sequence[sessions.StoredSession | None]:
         """Return the sessions' counters, which every turn changes; None for unknown sessions."""
         names = [request.session_id for request in requests]
@@ -133,12 +126,12 @@ def published(
     tokens, meter = services.tokens, services.meter
     costs = Costs(tokens, options)
     model_jobs = _model_jobs(services, options, costs)
-    job_names = {
-        name: [job.name for job in model_jobs if job.name == name]
-        for name in (EXTRACT_JOB, SUMMARISE_JOB)
-    }
-    compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
-    follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=job_names[EXTRACT_JOB])
+    after_compaction, after_each_turn = (
+        [job.name for job in model_jobs if job.name == name]
+        for name in (SUMMARISE_JOB, EXTRACT_JOB)
+    )
+    compaction = Compaction(database, clock, costs, meter, options, then=after_compaction)
+    follow_up = FollowUp([compaction.follow_up], clock, after_each_turn=after_each_turn)
     recall = TurnRecall(meter, options, costs, embedding=embedding, passages=passages)
     placement = SessionPlacement(database, clock, options)
     traces = RecallTraces(database, clock, meter, options.trace)
@@ -171,13 +164,15 @@ def published(
             ),
             *tools_of(OperationTools(memory, TurnTokens(database, clock, options), clock, options)),
             *tools_of(fact_tools, {"memory_list_facts": FACTS}),
-            *tools_of(InspectionTools(database, traces)),
+            *tools_of(InspectionTools(database)),
             *tools_of(ImportTools(session_import)),
             *(tools_of(shadow) if options.shadow.enabled else []),
         ],
         jobs=[
-            *(*follow_up.jobs, *placement.jobs, *maintenance.jobs()),
-            *(*model_jobs, traces.job, *removal.jobs),
+            Job(FOLLOW_UP_JOB, follow_up.run),
+            Job(PLACE_JOB, placement.place),
+            Job(PLACE_ALL_JOB, placement.queue_misplaced),
+            *(*maintenance.jobs(), *model_jobs, traces.job, *removal.jobs),
         ],
         guides=(guide(),),
         completions=completions(database),
@@ -191,10 +186,11 @@ def _model_jobs(services: StyleServices, options: TurnOptions, costs: Costs) -> 
     if llm is None:
         return []
     allowance = ModelCallBudget(services.budget, clock, meter, options.heuristic.calls_a_day)
-    model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
+    rewrite = SummaryRewrite(database, llm, clock, costs, options, allowance)
+    model_jobs = [Job(SUMMARISE_JOB, rewrite.summarise, attempts_max=2)]
     if options.heuristic.enabled:
-        fact_extraction = ModelExtraction(
+        extraction = ModelExtraction(
             database, llm, clock, services.tokens, meter, options, allowance=allowance
         )
-        model_jobs.append(fact_extraction.job)
+        model_jobs.append(Job(EXTRACT_JOB, extraction.extract, attempts_max=2))
     return model_jobs

@@ -59,6 +59,11 @@ def insights(session: str, user: str) -> list[TurnIndex]:
     return [*session_index, named(f"insights/user/{user}")] if user else session_index
 
 
+def of_session(session: str) -> list[TurnIndex]:
+    """Return all indexes that belong to a session alone."""
+    return [turns(session), *facts(session, ""), *insights(session, "")]
+
+
 def insights_from(facts: str) -> TurnIndex:
     """Return the index of insights about the facts of this index."""
     return named("insights/" + facts.removeprefix("facts/"))

@@ -81,21 +81,24 @@ class TurnOwners:
             cited = await ownership.insights_of_session(tx, _USER_INSIGHTS_PREFIX, session)
             fact_index_names = [name for name in fact_index_names if name not in excluded]
             cited = [(name, one) for name, one in cited if name not in excluded]
-            repeated_steps = [
-                one
-                for name in fact_index_names
-                for one in await _repeated_facts(tx, name, session, self.clock)
-            ]
-        session_indexes = [
-            turn_index.turns(session),
-            *turn_index.facts(session, ""),
-            *turn_index.insights(session, ""),
-        ]
+            steps = []
+            for name in fact_index_names:
+                user = name.removeprefix(_USER_FACTS_PREFIX)
+                number = index_id_of(name)
+                for fact in await ownership.facts_from_session(
+                    tx, number, session, limit=FACTS_MAX
+                ):
+                    if not fact.is_valid(self.clock.now()):
+                        continue
+                    statement = await _find_statement(tx, fact, user, session)
+                    if statement is not None:
+                        steps.append(_source_step(name, fact, statement, self.clock))
+        session_indexes = turn_index.of_session(session)
         return OwnerData(
             locks=(session_lock(session),),
             directories=(session_root(session),),
             purge_steps=(
-                *repeated_steps,
+                *steps,
                 *(ownership.facts_of_session(name, session) for name in fact_index_names),
                 *(self._insight(name, one, session) for name, one in cited),
                 _items(session, [index_id_of(name) for name in excluded]),
@@ -149,28 +152,27 @@ class TurnOwners:
     def _insight(self, name: str, insight: Insight, session: str) -> PurgeStep:
         """Return the step for an insight that cites the session, and its line in other sessions."""
 
-        async def found(tx: Tx) -> Sequence[Insight]:
-            return [
-                one
-                for index_name, one in await ownership.insights_of_session(tx, name, session)
-                if index_name == name
-            ]
-
         async def count(tx: Tx) -> Counter[str]:
             del tx
             return Counter(insights=1, entries=1)
 
         async def step(tx: Tx) -> Counter[str]:
-            still = [one for one in await found(tx) if one.insight == insight.insight]
+            still = [
+                one
+                for index_name, one in await ownership.insights_of_session(tx, name, session)
+                if index_name == name and one.insight == insight.insight
+            ]
             if still:
                 await ownership.drop_insights(tx, still)
-            return Counter(insights=len(still), entries=len(still)) + await _forget_insight_lines(
-                tx, insight, session, now=self.clock.now()
-            )
+            now, lines = self.clock.now(), 0
+            for source in sources:
+                path = insights_file(source, insight.made_at)
+                lines += await _drop_lines(tx, path, {insight.insight}, now=now)
+            return +Counter({"insights": len(still), "entries": len(still), LINES: lines})
 
-        source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
-        locks = [session_lock(one) for one in sorted(source_sessions)]
-        return PurgeStep((*locks, index_lock(name)), count, step)
+        sources = sorted({cited["session"] for cited in insight.evidence["turns"]} - {session})
+        locks = (*map(session_lock, sources), index_lock(name))
+        return PurgeStep(locks, count, step)
 
 
 def _items(session: str, excluded: Sequence[int]) -> PurgeStep:
@@ -238,23 +240,6 @@ def _forgets(session: str, user: str) -> PurgeStep:
     return counted(("forgets",), (), counted_rows, removed_rows)
 
 
-async def _repeated_facts(tx: Tx, name: str, session: str, clock: Clock) -> list[PurgeStep]:
-    """Return a purge step for each valid fact of a user that another session states too.
-
-    The step makes that session the source of the fact."""
-    user = name.removeprefix(_USER_FACTS_PREFIX)
-    session_facts = await ownership.facts_from_session(
-        tx, index_id_of(name), session, limit=FACTS_MAX
-    )
-    current = [fact for fact in session_facts if fact.is_valid(clock.now())]
-    found = []
-    for fact in current:
-        statement = await _find_statement(tx, fact, user, session)
-        if statement is not None:
-            found.append(_source_step(name, fact, statement, clock))
-    return found
-
-
 async def _find_statement(tx: Tx, fact: Fact, user: str, excluded: str) -> Statement | None:
     """Return the latest statement of a fact in another session of its user, as rules read it."""
     query = query_terms(fact.statement.value)
@@ -315,7 +300,7 @@ def _source_step(name: str, fact: Fact, statement: Statement, clock: Clock) -> P
             confidence=fact.statement.confidence,
         )
         new_facts = [StatementWithExpiry(kept, fact.expires_at)]
-        merge = Merge((kept,), (), 0)
+        merge = Merge((kept,))
         first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]
         await facts.apply(tx, number, first, merge, new_facts, now)
         await append(
@@ -324,19 +309,6 @@ def _source_step(name: str, fact: Fact, statement: Statement, clock: Clock) -> P
         return Counter(facts=1, entries=1)
 
     return PurgeStep((session_lock(other), index_lock(name)), count, step)
-
-
-async def _forget_insight_lines(
-    tx: Tx, insight: Insight, session: str, *, now: datetime
-) -> Counter[str]:
-    """Remove an insight that cites a session from the files of other sessions that made it."""
-    source_sessions = {cited["session"] for cited in insight.evidence["turns"]} - {session}
-    lines = 0
-    for source_session in sorted(source_sessions):
-        lines += await _drop_lines(
-            tx, insights_file(source_session, insight.made_at), {insight.insight}, now=now
-        )
-    return Counter({LINES: lines})
 
 
 async def _drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:

@@ -10,7 +10,7 @@ import structlog
 
 from memsvc.core.analysis import normalized_text, terms
 from memsvc.core.background import run_in_thread
-from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.core.errors import Code, ModelOutputError
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Llm, Meter, TokenCounter
@@ -92,8 +92,23 @@ class ModelBoardWriter:
     async def __call__(
         self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
     ) -> WrittenBoard:
+        tokens_max = self.rules.tokens_max
         try:
-            await self.budget.consume(scope)
+            async with self.budget.counted(scope):
+                with timed_call(self.meter, MODEL_CALL_KIND):
+                    answer = await self.llm.complete(
+                        _prompt("update_board").format(words=round(tokens_max * WORDS_OF_TOKENS)),
+                        self.message(board, recent, new),
+                        output_tokens_max=OUTPUT_SHARE * tokens_max,
+                    )
+                    text = truncate(
+                        board_in(answer[:ANSWER_CHARS_MAX]), tokens_max, self.rules.tokens.count
+                    )
+                    known = "\n".join([board, *(entry.content for entry in new)])
+                    if not text or is_refusal(text, known):
+                        raise ModelOutputError(
+                            Code.INTERNAL_ERROR, "the model's answer cannot be used as a whiteboard"
+                        )
         except BudgetExhaustedError:
             log.info(
                 "a whiteboard is written by rules, because the daily limit of model calls"
@@ -101,26 +116,6 @@ class ModelBoardWriter:
                 project=scope.project,
             )
             return await self.rules(scope, board, recent, new)
-        tokens_max = self.rules.tokens_max
-        try:
-            with timed_call(self.meter, MODEL_CALL_KIND):
-                answer = await self.llm.complete(
-                    _prompt("update_board").format(words=round(tokens_max * WORDS_OF_TOKENS)),
-                    self.message(board, recent, new),
-                    output_tokens_max=OUTPUT_SHARE * tokens_max,
-                )
-                text = truncate(
-                    board_in(answer[:ANSWER_CHARS_MAX]), tokens_max, self.rules.tokens.count
-                )
-                known = "\n".join([board, *(entry.content for entry in new)])
-                if not text or is_refusal(text, known):
-                    raise ModelOutputError(
-                        Code.INTERNAL_ERROR, "the model's answer cannot be used as a whiteboard"
-                    )
-        except MemsvcError as error:
-            if error.code is Code.UNAVAILABLE:
-                await self.budget.release(scope)
-            raise
         return WrittenBoard(text, "model")
 
     def message(self, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> str:

@@ -45,8 +45,12 @@ def best_end(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
     max_end = _max_chars(text, tokens_max, count)
     window = text[: max_end + _EXTRA_CHARS]
     min_end = int(max_end * _KEPT_SHARE_MIN)
-    for positions_of in (_paragraph_positions, sentence_boundary_positions, _word_positions):
-        position = max((end for end in positions_of(window) if min_end < end <= max_end), default=0)
+    for positions in (
+        (match.start() for match in _PARAGRAPH.finditer(window)),
+        sentence_boundary_positions(window),
+        (match.start() for match in _SPACE.finditer(window)),
+    ):
+        position = max((end for end in positions if min_end < end <= max_end), default=0)
         if position:
             return position
     whole = max(
@@ -67,14 +71,6 @@ def _max_chars(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
             middle = guess if low < guess < high else middle
         low, high = (middle, high) if count(text[:middle]) <= tokens_max else (low, middle - 1)
     return low
-
-
-def _paragraph_positions(text: str) -> Iterator[int]:
-    return (match.start() for match in _PARAGRAPH.finditer(text))
-
-
-def _word_positions(text: str) -> Iterator[int]:
-    return (match.start() for match in _SPACE.finditer(text))
 
 
 _LINE_CHARS: Final = regex.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

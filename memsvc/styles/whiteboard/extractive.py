@@ -340,14 +340,14 @@ def extracted(
     fillers are left out. The same board and entries give the same board; "" where nothing was
     worth a line.
     """
-    entry_lines = _entry_lines(new, start=LINES_MAX)
+    entry_lines = _entry_lines(new)
     uses_facts = any(line.terms.facts for line in entry_lines)
     lines = _without_replaced(_board_lines(board, uses_facts=uses_facts), entry_lines)
     last = max((line.order for line in lines), default=0)
     first = min((line.order for line in lines), default=0)
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
     remaining = tokens_max - HEADING_TOK * len(_KIND_NAMES)
-    chosen: list[_BoardLine] = []
+    chosen = []
     for line in ranked:
         cost = count(line.text_line + "\n")
         if cost <= remaining:
@@ -370,7 +370,7 @@ def _written(lines: Sequence[_BoardLine]) -> str:
 def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
     """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
-    found: list[tuple[int | None, str]] = []
+    found = []
     for raw in board.splitlines():
         line = raw.strip()
         if heading := _HEADING.match(line):
@@ -393,7 +393,7 @@ def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
             yield _line(order, text, role, _kind(text) if known is None else known, facts)
 
 
-def _entry_lines(new: Sequence[BoardEntry], *, start: int) -> list[_BoardLine]:
+def _entry_lines(new: Sequence[BoardEntry]) -> list[_BoardLine]:
     found: list[_BoardLine] = []
     for entry in reversed(new):
         role = entry.role.replace("(", "[").replace(")", "]")
@@ -404,7 +404,7 @@ def _entry_lines(new: Sequence[BoardEntry], *, start: int) -> list[_BoardLine]:
             if not _has_content(text, kind):
                 continue
             facts = {} if within(pasted, position) else facts_of(text, role)
-            found.append(_line(start + LINES_MAX - len(found), text, role, kind, facts))
+            found.append(_line(2 * LINES_MAX - len(found), text, role, kind, facts))
             if len(found) == LINES_MAX:
                 return found[::-1]
     return found[::-1]

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memsvc.core.options import Count, Options
+from memsvc.core.options import Count, LimitOrNone, Options
 
 
 class WhiteboardOptions(Options):
@@ -57,10 +57,8 @@ class WhiteboardOptions(Options):
         description="number of conversations whose latest entries (messages or events) are kept;"
         " they are kept in RAM only",
     )
-    history_kept: int = Field(
+    history_kept: LimitOrNone = Field(
         50,
-        ge=0,
-        le=1000,
         description="number of past versions that are kept of each whiteboard; older ones are"
         " deleted",
     )

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +26,14 @@ from memsvc.core.resources import Completion, ListedResource, Prompt, Resource, 
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.timestamp import parse_timestamp
 from memsvc.core.tool_methods import result, tool, tools_of
-from memsvc.core.tools import SILENT, ProgressCallback, Published, Version, removes_nothing
+from memsvc.core.tools import (
+    SILENT,
+    NextCursor,
+    ProgressCallback,
+    Published,
+    Version,
+    removes_nothing,
+)
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.store.ownership import OwnerData
@@ -146,7 +153,7 @@ class BoardVersions:
     versions: Annotated[
         list[BoardVersion], "versions of the whiteboard, newest first, including the current one"
     ]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @result
@@ -160,7 +167,7 @@ class RestoredBoard:
 @result
 class BoardList:
     boards: Annotated[list[ListedBoard], "whiteboards, in bytewise order of their paths"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
 
 
 @frozen
@@ -320,16 +327,6 @@ def entries_of(entries: Sequence[ContextEntry], options: WhiteboardOptions) -> l
 LIST_TOOL: Final = "whiteboard_list"
 
 
-class _BoardArgs(Protocol):
-    """Arguments that name a board."""
-
-    @property
-    def user_id(self) -> str: ...
-
-    @property
-    def conversation_id(self) -> str: ...
-
-
 def listed(resource: Resource, boards: Boards) -> Resource:
     """Return the resource of boards, with a list of them, and their versions as stamps."""
 
@@ -345,7 +342,7 @@ def listed(resource: Resource, boards: Boards) -> Resource:
             for one in found
         ]
 
-    async def stamps(scope: Scope, requests: Sequence[_BoardArgs]) -> Sequence[str | None]:
+    async def stamps(scope: Scope, requests: Sequence[Any]) -> Sequence[str | None]:
         return await boards.versions(
             scope, [BoardId(request.user_id, request.conversation_id) for request in requests]
         )

@@ -16,7 +16,7 @@ from memsvc.styles.notebook.document_tree import (
 )
 from memsvc.styles.notebook.notebook_reader import block_style, scalar
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.tools import notebook as parts
+from memsvc.styles.notebook.tools import notebook as documents_of
 from memsvc.styles.services import StyleServices
 from tests.styles.notebook.conftest import NotebookDoor
 
@@ -153,7 +153,7 @@ async def test_long_text_in_brackets_that_is_no_link_is_text(
 async def test_text_that_was_imported_with_too_long_a_link_can_be_edited(
     notebook: NotebookDoor, style_services: StyleServices, scope: Scope
 ) -> None:
-    documents = parts(style_services, NotebookOptions()).documents
+    documents = documents_of(style_services, NotebookOptions())
     await documents.import_documents(scope, {"root": f"[[{'x' * 200}]] and more"})
     await notebook("edit_document", old_text="more", new_text="[[a]]")
     assert await notebook.tree() == "root:\n- a\n"

@@ -9,7 +9,7 @@ from memsvc.store.database import Database
 from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.tools import notebook as parts
+from memsvc.styles.notebook.tools import notebook as documents_of
 from memsvc.styles.services import StyleServices
 from tests.styles.notebook.conftest import NotebookDoor
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def documents(style_services: StyleServices) -> NotebookDocuments:
     options = NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99)
-    return parts(style_services, options).documents
+    return documents_of(style_services, options)
 
 
 async def test_documents_that_the_root_leads_to_are_imported_and_others_reported(

@@ -13,7 +13,7 @@ from memsvc.store.database import Tx
 from memsvc.store.files import File
 from memsvc.styles.notebook.notebook_writer import DOCUMENTS_PER_STEP
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.tools import notebook as parts
+from memsvc.styles.notebook.tools import notebook as documents_of
 from memsvc.styles.services import StyleServices
 from tests.fakes import RecordingMeter
 from tests.styles.notebook.conftest import NotebookDoor
@@ -36,7 +36,7 @@ async def large(
         texts[f"topic{topic}"] = f"# Topic {topic}\n" + "".join(
             f"- [[{topic}.{number}]]\n" for number in range(100)
         )
-    documents = parts(style_services, NotebookOptions()).documents
+    documents = documents_of(style_services, NotebookOptions())
     imported = await documents.import_documents(scope, texts)
     assert len(imported.documents) + len(imported.created) == 1 + request.param * 101
     return notebook

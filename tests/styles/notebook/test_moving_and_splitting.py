@@ -8,7 +8,7 @@ import pytest
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.notebook.document_tree import without_links
-from memsvc.styles.notebook.documents import joined, names, split_text
+from memsvc.styles.notebook.documents import joined, names, sections_of, split_text
 from memsvc.styles.notebook.notebook_writer import TreeRebuild
 from tests.fakes import FakeClock
 from tests.styles.notebook.conftest import NotebookDoor
@@ -359,5 +359,5 @@ async def test_no_document_takes_long_to_be_moved_out_of_or_to_be_cut(text: str)
     began_s = process_time()
     assert "[[a]]" not in without_links(text, {"a"})
     found = split_text(text, "a", bytes_max=16_000)
-    joined(found, names(found.new_documents, lambda _: False))
+    joined(found, names(sections_of(found), lambda _: False))
     assert process_time() - began_s < 15

@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
-from memsvc.store import guard
+from memsvc.store import derived, guard
 from memsvc.store.database import Database
 from memsvc.styles.turns.maintenance.claim import MAINTENANCE_TURN
 from memsvc.styles.turns.migration import legacy as reading
@@ -191,25 +191,35 @@ async def test_older_turns_that_could_not_be_put_in_their_place_are_put_there_by
 
 
 @pytest.mark.parametrize(
-    ("part", "parts_done"),
-    [("_events", 0), ("_events", 1), ("_session", 0), ("_reset_maintenance", 0)],
+    ("holder", "part", "parts_done"),
+    [
+        (TurnRebuild, "_events", 0),
+        (TurnRebuild, "_events", 1),
+        (TurnRebuild, "_session", 0),
+        (derived, "reset_progress", 0),
+    ],
 )
 async def test_an_import_that_was_killed_while_it_put_turns_in_their_place_loses_none_and_is_gone_on_with(
-    door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, part: str, parts_done: int
+    door: Door,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    holder: object,
+    part: str,
+    parts_done: int,
 ) -> None:
     await say(door, "now", "This is said today.", answer="Yes.")
     clock.advance(minutes=1)
-    whole = getattr(TurnRebuild, part)
+    whole = getattr(holder, part)
     done: list[int] = []
 
-    async def killed(self: TurnRebuild, *given: Any, **more: Any) -> Any:
+    async def killed(*given: Any, **more: Any) -> Any:
         if len(done) == parts_done:
             raise KeyboardInterrupt
         done.append(1)
-        return await whole(self, *given, **more)
+        return await whole(*given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(TurnRebuild, part, killed)
+        patched.setattr(holder, part, killed)
         with pytest.raises(KeyboardInterrupt):
             await bring(door, canonical())
     assert await order(door) == ["now", "t1", "t2"]

@@ -180,12 +180,12 @@ class FactCorrection:
             policy = await self._policy(tx, session, old.statement.evidence.session)
             fact_index, is_active = indexes[old.index_id], old.state is FactState.ACTIVE
             if is_active and old.doubt is not None and isinstance(correction, Restored):
-                merged = Merge((), (), 0, questioned=((old, None),))
+                merged = Merge(questioned=((old, None),))
                 await write_merge(tx, fact_index, merged, [], now)
                 return CorrectedFact(replace(old, doubt=None), True)
             new, note = _corrected(old.statement, correction, now)
             if new is None and is_active:
-                await write_merge(tx, fact_index, Merge((), (), 0, deleted=(old,)), [], now)
+                await write_merge(tx, fact_index, Merge(deleted=(old,)), [], now)
                 ended = replace(old, state=FactState.DELETED, valid_to=now, doubt=None)
                 return CorrectedFact(ended, True, note)
             if new is None:
@@ -195,7 +195,7 @@ class FactCorrection:
                 if fact.is_valid(now) and _says(fact, new, correction):
                     changes = is_active and old.statement.record_id != fact.statement.record_id
                     if changes:
-                        merged = Merge((), ((old, fact.statement.record),), 0)
+                        merged = Merge(replaced=((old, fact.statement.record),))
                         await write_merge(tx, fact_index, merged, [], now)
                     return CorrectedFact(fact, changes)
             if not is_active and not isinstance(correction, Restored):
@@ -212,7 +212,7 @@ class FactCorrection:
                 source = old.statement.evidence
                 doubted = ((old, Doubt(new.statement, now, source.session, source.turn)),)
             closed = {one.place: (one, new.record) for one in [*known, *replaced]}
-            merged = Merge((new,), tuple(closed.values()), 0, questioned=doubted)
+            merged = Merge((new,), tuple(closed.values()), questioned=doubted)
             expires_at = policy.expires_at(new, now)
             stored = [StatementWithExpiry(new, expires_at)]
             await write_merge(tx, fact_index, merged, stored, now)
@@ -240,18 +240,14 @@ class FactCorrection:
             else:
                 fact = await _find(tx, list(indexes), session, record_id)
                 index_id, entries = fact.index_id, [fact.entry]
-                await self._set_doubt(tx, indexes[index_id], fact, helped=helped)
+                now, known = self.clock.now(), fact.doubt
+                doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
+                changes = known is not None and known.text == WRONG if helped else known is None
+                if fact.state is FactState.ACTIVE and changes:
+                    merged = Merge(questioned=((fact, doubt),))
+                    await write_merge(tx, indexes[index_id], merged, [], now)
             changed = await index.set_feedback(tx, index_id, entries, 1 if helped else -1)
         return changed > 0
-
-    async def _set_doubt(self, tx: Tx, fact_index: TurnIndex, fact: Fact, *, helped: bool) -> None:
-        """Put an active fact in doubt, or out of a doubt that is such feedback."""
-        now, known = self.clock.now(), fact.doubt
-        doubt = None if helped else Doubt(WRONG, now, fact.statement.evidence.session, "")
-        changes = known is not None and known.text == WRONG if helped else known is None
-        if fact.state is FactState.ACTIVE and changes:
-            merged = Merge((), (), 0, questioned=((fact, doubt),))
-            await write_merge(tx, fact_index, merged, [], now)
 
     async def _policy(self, tx: Tx, *session_names: str) -> SessionPolicy:
         """Return the policy of the last session; CONFLICT where one of them forbids storage."""

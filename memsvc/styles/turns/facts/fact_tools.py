@@ -27,6 +27,7 @@ from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock, PassageSearch
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tool_methods import result, tool
+from memsvc.core.tools import NextCursor
 from memsvc.core.untrusted import escaped, owner_line, plain_line
 from memsvc.store.database import Database
 from memsvc.store.fact_history import FactHistoryFilter, FactPosition
@@ -148,7 +149,7 @@ class ListedFact:
 @result
 class FactList:
     facts: Annotated[list[ListedFact], "facts, newest first; forgotten facts are omitted"]
-    next_cursor: Annotated[str | None, "cursor of the next page, if there is one"] = None
+    next_cursor: NextCursor = None
     note: Annotated[str | None, "if no facts were found: whose facts were searched"] = None
 
 
@@ -520,7 +521,16 @@ class UserProfile:
         )
         return Profile(
             text,
-            [_profile_fact(told) for told in within],
+            [
+                ProfileFact(
+                    told.topic,
+                    told.fact.told,
+                    told.fact.record_id,
+                    told.valid_from.date().isoformat(),
+                    told.fact.doubt,
+                )
+                for told in within
+            ],
             tokens,
             total - len(found) + len(facts) - len(within),
         )
@@ -586,13 +596,3 @@ def _within(
 
 def _text(facts: Iterable[_Told]) -> str:
     return "\n".join(one.line for one in facts)
-
-
-def _profile_fact(told: _Told) -> ProfileFact:
-    return ProfileFact(
-        told.topic,
-        told.fact.told,
-        told.fact.record_id,
-        told.valid_from.date().isoformat(),
-        told.fact.doubt,
-    )

@@ -7,14 +7,14 @@ sentence stay, without the value. What the files held before is noted for an und
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
 import orjson
 import zstandard
 
-from memsvc.core.facts import Fact
+from memsvc.core.facts import Fact, FactState
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import PassageSearch
 from memsvc.core.redaction import (
@@ -163,7 +163,7 @@ Digests = defaultdict[str, dict[str, int]]
 """Digests of changed items from now on, by session and event."""
 
 
-@dataclass(slots=True)
+@frozen
 class FileWiper:
     """Changes lines of files in one transaction, and notes what they were, by session."""
 
@@ -204,7 +204,7 @@ class FileWiper:
 
         `changes` are by event. Return what is left of each. A keyed digest of what each was is
         noted in the files, so that it is known when it is sent again."""
-        left: dict[str, TurnItem] = {}
+        left = {}
         notes = b""
         found = await event_files(self.tx, session) if changes else []
         redacted = await redacted_items(self.tx, found)
@@ -221,7 +221,7 @@ class FileWiper:
             digest = redacted.get(body["id"]) or self.keyed(TurnItem.of(body["item"]).digest)
             self.digests[session][body["id"]] = digest
             if new != line:
-                notes += file_layout.redacted_line(body["id"], digest, self.now)
+                notes += file_layout.item_line(body["id"], "redacted", self.now, digest=digest)
             return new
 
         for file in found:
@@ -346,10 +346,23 @@ async def wipe_index(
     await facts.set_words(tx, [without_words(fact) for fact in changed.gone])
     await facts.set_words(tx, [new for _, new in changed.rewritten])
     pairs = [*((fact, without_words(fact)) for fact in changed.gone), *changed.rewritten]
+    await rewrite_facts(tx, pairs)
+
+
+async def rewrite_facts(
+    tx: Tx, pairs: Sequence[tuple[Fact, Fact]], *, is_shown: bool = False
+) -> None:
+    """Give the entries of facts, each as it was and is, its words.
+
+    With `is_shown`, hidden ones of active facts are found again."""
     for old, new in pairs:
+        rewritten = Rewritten(
+            facts.indexed_text(old.statement),
+            facts.text_of(new.statement),
+            new.statement.keywords,
+            is_shown=is_shown and new.state is FactState.ACTIVE,
+        )
         name = await index.name_of(tx, old.index_id)
-        indexed = facts.indexed_text(old.statement)
-        rewritten = Rewritten(indexed, facts.text_of(new.statement), new.statement.keywords)
         await placement.rewrite(tx, old.index_id, name, {old.entry: rewritten})
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 
 from memsvc.core.facts import Fact, FactState
-from memsvc.store import derived, facts, forgets, index, placement, style_files
+from memsvc.store import derived, facts, forgets, index, style_files
 from memsvc.store.database import Tx
 from memsvc.store.forgets import Undo
-from memsvc.store.placement import Rewritten
 from memsvc.styles.turns import file_layout
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts.forgetting import (
     change_lines,
     line_hash,
+    rewrite_facts,
     rewrite_items,
     summary_files,
     words_hash,
@@ -69,7 +69,7 @@ async def _restore_lines(tx: Tx, session: str, undo: Undo) -> dict[str, TurnItem
     """Give the lines of files that are as the forget left them what they had.
 
     Return the items among them, and all others of the turns that were forgotten, by event."""
-    items: dict[str, TurnItem] = {}
+    items = {}
 
     def change(line: bytes) -> bytes:
         was = line
@@ -94,7 +94,7 @@ async def _mark(
 ) -> None:
     """Note in the files that items and turns are remembered again."""
     lines = [
-        *(file_layout.restored_item_line(event, now) for event in items),
+        *(file_layout.item_line(event, "restored", now) for event in items),
         *(file_layout.restored_turn_line(turn, now) for turn in sorted(turns)),
     ]
     if lines:
@@ -116,8 +116,8 @@ async def _restore_facts(
         (row["book"], row["entry"]): words
         for row, words in zip(undo.facts, undo.fact_words, strict=True)
     }
-    pairs: list[tuple[Fact, Fact]] = []
-    whole: list[Fact] = []
+    pairs = []
+    whole = []
     for fact in before:
         place = fact.place
         now_stored = by_place.get(place)
@@ -165,12 +165,4 @@ async def _write(
     for number in sorted({fact.index_id for fact in whole}):
         entries = {fact.entry: False for fact in whole if fact.index_id == number}
         await derived.set_forgotten(tx, number, entries)
-    for old, new in pairs:
-        rewritten = Rewritten(
-            facts.indexed_text(old.statement),
-            facts.text_of(new.statement),
-            new.statement.keywords,
-            is_shown=new.state is FactState.ACTIVE,
-        )
-        name = await index.name_of(tx, old.index_id)
-        await placement.rewrite(tx, old.index_id, name, {old.entry: rewritten})
+    await rewrite_facts(tx, pairs, is_shown=True)

@@ -89,7 +89,7 @@ class Speaker:
 
     async def messages(self, tx: Tx, words: str) -> list[Place]:
         """Return the items of the speaker's turns that hold one of these words."""
-        matches = await self.search(tx, list(dict.fromkeys(query_terms(words))))
+        matches = await self.search(tx, query_terms(words))
         found = (await _read(tx, self.places(matches))).values()
         return [place for place in found if self.said(place.session, place.turn)]
 
@@ -139,8 +139,7 @@ async def find_items(
     Those that facts are from, by session and event, and those that hold a value or a sentence."""
     found: dict[tuple[int, int], str] = {}
     for words in [*redaction.searched, *redaction.statements]:
-        query = list(dict.fromkeys(query_terms(words)))
-        found |= speaker.places(await speaker.search(tx, query))
+        found |= speaker.places(await speaker.search(tx, query_terms(words)))
     sources: dict[str, list[str]] = {}
     for source, event in evidence:
         sources.setdefault(source, []).append(event)
@@ -171,8 +170,7 @@ async def _read(tx: Tx, places: Mapping[tuple[int, int], str]) -> dict[tuple[int
 
 async def said_terms(tx: Tx, speaker: Speaker, question: str) -> Set[str]:
     """Return the terms of a question that occur in the speaker's messages."""
-    query = list(dict.fromkeys(query_terms(question)))
-    return frozenset((await speaker.search(tx, query)).counts_by_term)
+    return frozenset((await speaker.search(tx, query_terms(question))).counts_by_term)
 
 
 @frozen
@@ -190,7 +188,7 @@ async def named_sentences(
 
     They hold half of what the query asks by weight, and none holds more. Where many do alike, none
     is named. Where none does, it is the one that means what the query says, if it stands out."""
-    query = list(dict.fromkeys(query_terms(question)))
+    query = query_terms(question)
     matches = await speaker.search(tx, query, embedding)
     read = await _read(tx, speaker.places(matches, by_words=False))
     own = {
@@ -259,7 +257,7 @@ def _shares(query: Sequence[str], said: Iterable[str], matches: IndexMatches) ->
     weights = {term: weight for term, weight in every.items() if term in counts}
     if not weights or sum(weights.values()) < KNOWN_MIN * sum(every.values()):
         return {}
-    shares: dict[str, float] = {}
+    shares = {}
     for sentence in said:
         held = set(terms(sentence)).intersection(weights)
         if held:

@@ -210,7 +210,7 @@ class Compaction:
     costs: Costs
     meter: Meter
     options: TurnOptions
-    then: Sequence[str] = ()
+    then: Sequence[str]
 
     async def follow_up(self, scope: Scope, session: str) -> None:
         """Compact a session if it is too large, which one statement checks."""
@@ -263,7 +263,7 @@ class Compaction:
         text = await run_in_thread(
             chars, extract_summary, before, messages, budget_tok=most_tok, cost=self.costs.text
         )
-        await self._write(tx, found, text, _summary_range(items), (weight.start, stop), now)
+        await self._write(tx, found, text, items, (weight.start, stop), now)
         return len(items)
 
     async def _is_pending(self, scope: Scope, session: str) -> bool:
@@ -288,18 +288,30 @@ class Compaction:
         tx: Tx,
         found: StoredSession,
         text: str,
-        summary_range: file_layout.SummaryRange,
+        items: Sequence[IndexedItem],
         entries: tuple[int, int],
         now: datetime,
     ) -> None:
-        path = file_layout.summary_events(found.session, now)
-        event = f"compact-{entries[1]}"
-        line = file_layout.summary_line(
-            event, file_layout.turn_of(summary_range.last), found.user_id, text, summary_range, now
+        event, last, times = f"compact-{entries[1]}", items[-1].ref, [one.said_at for one in items]
+        line = file_layout.json_line(
+            {
+                "id": event,
+                "ts": file_layout.timestamp(now),
+                "type": "compact_summary",
+                "turn_id": file_layout.turn_of(last),
+                "user_id": found.user_id,
+                "summary": text,
+                "covers": {
+                    "items": len(items),
+                    "first": items[0].ref,
+                    "last": last,
+                    "from": file_layout.timestamp(min(times)),
+                    "to": file_layout.timestamp(max(times)),
+                },
+            }
         )
-        span = (await append(tx, {path: line}, owner=file_layout.OWNER, now=now))[path]
-        place = SummaryPosition(event, path, span.stream, span.start, len(line), *entries)
-        counters = {"compaction_count": 1, "compacted_items": summary_range.items}
+        place = await _append(tx, found.session, event, line, entries, now)
+        counters = {"compaction_count": 1, "compacted_items": len(items)}
         await context.set_compacted(tx, found.session, place, counters=counters, now=now)
         for name in self.then:
             await jobs.enqueue(tx, name, found.session, now=now)
@@ -347,13 +359,18 @@ async def replace_summary(
     }
     record |= {"worded_by": model} if model else {}
     line = file_layout.json_line(record)
+    was = SummaryPosition(**found.summary)
+    place = await _append(tx, session, event, line, (was.first, was.next_entry), now)
+    return await context.replace_summary(tx, session, place)
+
+
+async def _append(
+    tx: Tx, session: str, event: str, line: bytes, entries: tuple[int, int], now: datetime
+) -> SummaryPosition:
+    """Append the line of a summary of these entries; return where it is."""
     path = file_layout.summary_events(session, now)
     span = (await append(tx, {path: line}, owner=file_layout.OWNER, now=now))[path]
-    was = SummaryPosition(**found.summary)
-    place = SummaryPosition(
-        event, path, span.stream, span.start, len(line), was.first, was.next_entry
-    )
-    return await context.replace_summary(tx, session, place)
+    return SummaryPosition(event, path, span.stream, span.start, len(line), *entries)
 
 
 def summary_tok_max(policy: SessionPolicy) -> int:
@@ -391,8 +408,3 @@ def summary_sources(items: Sequence[IndexedItem]) -> list[SummaryMessage]:
         )
         for item in items
     ]
-
-
-def _summary_range(items: Sequence[IndexedItem]) -> file_layout.SummaryRange:
-    times = [item.said_at for item in items]
-    return file_layout.SummaryRange(len(items), items[0].ref, items[-1].ref, min(times), max(times))

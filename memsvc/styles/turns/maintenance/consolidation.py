@@ -188,7 +188,8 @@ def _unchanged_insight(facts: Sequence[Fact], repeats: Sequence[Statement]) -> F
     )
     if len(turns) < 2 or current.doubt is not None:
         return None
-    summary = f"Stated again and unchanged: {_fact_text(current.statement)}"
+    key = current.statement.key.replace("_", " ")
+    summary = f"Stated again and unchanged: {key}: {current.statement.value}"
     return _fact_insight("fact_stability", [current], [], summary, turns=turns)
 
 
@@ -223,8 +224,8 @@ def _fact_insight(
     evidence: dict[str, Any] = {
         "facts": list(dict.fromkeys(fact.statement.fact_id for fact in facts)),
         "turns": [{"session": session, "turn": turn} for session, turn in dict.fromkeys(cited)],
-        "holds": [[fact.index_id, fact.entry] for fact in holds],
-        "past": [[fact.index_id, fact.entry] for fact in past],
+        "holds": [fact.place for fact in holds],
+        "past": [fact.place for fact in past],
         "sources": [],
     }
     keywords = " ".join(
@@ -270,10 +271,6 @@ def _value(statement: Statement) -> str:
     return normalized_value(statement.value)
 
 
-def _fact_text(statement: Statement) -> str:
-    return f"{statement.key.replace('_', ' ')}: {statement.value}"
-
-
 def locks(found: StoredSession) -> list[Lock]:
     """Return the locks that `step` needs beside the session's, in order."""
     return [
@@ -299,8 +296,13 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
     new_items = await context.read_items(
         tx, index_id, first, ENTRY_MAX, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ
     )
-    if len(new_items) < EVENTS_MIN:
-        return await _changes_of_few(tx, found, new_items, now), False
+    if len(new_items) < EVENTS_MIN:  # too few to be consolidated yet, but not to change something
+        made = await _of_facts(tx, found, new_items, now) if new_items else []
+        changes = [one for one in made if one.insight.kind == "fact_evolution"]
+        written = await _write(tx, found, changes, now)
+        if written:
+            await sessions.count(tx, found.session, {"insights_written": written})
+        return written, False
     start = max(0, first - LOOK_BACK_ITEMS)
     previous = await context.read_items(
         tx, index_id, start, first, limit=LOOK_BACK_ITEMS, chars_max=TEXT_CHARS_READ
@@ -315,18 +317,6 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
         tx, found.session, new_items[-1].entry + 1, counters=counters, now=now
     )
     return written, len(new_items) == STEP_ITEMS
-
-
-async def _changes_of_few(
-    tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime
-) -> int:
-    """Write what changed by too few items to be consolidated yet; return how many insights."""
-    made = await _of_facts(tx, found, new_items, now) if new_items else []
-    changes = [one for one in made if one.insight.kind == "fact_evolution"]
-    written = await _write(tx, found, changes, now)
-    if written:
-        await sessions.count(tx, found.session, {"insights_written": written})
-    return written
 
 
 async def remove_invalid(
@@ -361,23 +351,17 @@ async def _of_facts(
     if not identities:
         return []
     history = await facts.history(tx, index_ids, sorted(identities))
+    latest = {fact.statement.identity: fact.place for fact in history}
+    current = [fact for fact in changed if latest[fact.statement.identity] == fact.place]
     return [
         *of_facts(history, statements, now),
-        *same_turn_insights(_current(history, changed), found.session, now),
-    ]
-
-
-def _current(history: Sequence[Fact], changed: Sequence[Fact]) -> list[Fact]:
-    """Return the touched facts that no newer one of any index has replaced."""
-    latest = {fact.statement.identity: (fact.index_id, fact.entry) for fact in history}
-    return [
-        fact for fact in changed if latest[fact.statement.identity] == (fact.index_id, fact.entry)
+        *same_turn_insights(current, found.session, now),
     ]
 
 
 def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[Statement]:
     """Return the user's statements in these items, whether or not they changed anything."""
-    statements: list[Statement] = []
+    statements = []
     user_items = [item for item in new_items if item.role == "user"]
     said_at = {item.ref: item.said_at for item in user_items}
     for turn, turn_items in groupby(user_items, key=lambda item: turn_of(item.ref)):

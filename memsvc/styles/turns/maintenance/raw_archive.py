@@ -154,11 +154,6 @@ class EventFile:
     raw: bool
     path: str
 
-    @property
-    def is_archive(self) -> bool:
-        """Return whether it is an archive."""
-        return not self.raw
-
 
 @frozen
 class EventLine:
@@ -177,15 +172,15 @@ class EventLine:
     result: Any
 
 
-async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -> list[EventFile]:
-    """Return the event files of a session after this one, oldest first."""
+async def event_files(tx: Tx, session: str) -> list[EventFile]:
+    """Return the event files of a session, oldest first."""
     found = []
     for place in ("archive", "raw"):
         async for path in tree.all_files_at(tx, f"{session_root(session)}/events/{place}"):
             shard = _EVENT_FILE.search(path)
             if shard is not None:
                 found.append(EventFile(shard[2], shard[1] == "raw", path))
-    return sorted(file for file in found if after is None or file > after)
+    return sorted(found)
 
 
 async def lines_of(tx: Tx, file: EventFile) -> list[EventLine]:
@@ -252,6 +247,6 @@ async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
     if stored is None:
         return 0, b""
     content = await files.read(tx, stored)
-    return stored.stream, decompress(
-        content, bytes_max=CONTENT_BYTES_MAX
-    ) if file.is_archive else content
+    if not file.raw:
+        content = decompress(content, bytes_max=CONTENT_BYTES_MAX)
+    return stored.stream, content

@@ -15,6 +15,7 @@ from memsvc.core.call_context import step_done
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.scope import Permission, Scope
+from memsvc.core.time_references import midnight
 from memsvc.core.tools import SILENT, Job, ProgressCallback
 from memsvc.store import context, facts, files, index, jobs, sessions, tree
 from memsvc.store.database import Tx
@@ -51,7 +52,7 @@ STEPS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archivin
 
 def cutoff(now: datetime, ttl_days: int) -> datetime:
     """Return midnight UTC this many days ago: older data has expired."""
-    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=ttl_days)
+    return midnight(now) - timedelta(days=ttl_days)
 
 
 async def expire_step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Counter[str]:

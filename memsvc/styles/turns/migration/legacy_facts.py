@@ -337,11 +337,12 @@ async def _write(
         )
         for by, fact in replaced.items()
     ]
-    await facts.put(tx, [*closed, *new_facts])
-    for index_id in sorted({fact.index_id for fact in [*closed, *new_facts]}):
+    changed = [*closed, *new_facts]
+    await facts.put(tx, changed)
+    for index_id in sorted({fact.index_id for fact in changed}):
         past = [
             fact
-            for fact in [*closed, *new_facts]
+            for fact in changed
             if fact.index_id == index_id and fact.state is not FactState.ACTIVE
         ]
         await index.hide(tx, index_id, facts.indexed(past))
@@ -349,7 +350,7 @@ async def _write(
     for fact in new_facts:
         path = file_layout.fact_file(fact)
         lines[path] += file_layout.fact_line(fact.statement, fact.valid_from, fact.expires_at)
-    for fact in [*closed, *new_facts]:
+    for fact in changed:
         path = file_layout.fact_file(fact)
         end, by = fact.valid_to or now, fact.superseded_by or ""
         if fact.state is FactState.SUPERSEDED:

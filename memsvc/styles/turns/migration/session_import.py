@@ -6,7 +6,8 @@ changes nothing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import field
 from typing import Annotated, Any
 
 import orjson
@@ -23,7 +24,7 @@ from memsvc.core.tools import ProgressCallback
 from memsvc.store import derived, guard, index, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn
-from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.locks import Lock, index_lock, session_lock
 from memsvc.store.sessions import StoredSession
 from memsvc.store.style_files import append
 from memsvc.styles.turns import file_layout, turn_index
@@ -53,21 +54,31 @@ BATCH_BYTES = 4 * 1024 * 1024
 FILES_MAX = 200
 
 
-@dataclass(slots=True)
+@frozen
 class ImportReport:
     """Result of an import or its dry run.
 
-    Counts by kind, places that could not be read, conflicting turns, which were left as they are,
-    and unknown files."""
+    Places that could not be read, unknown files, counts by kind, and conflicting turns, which were
+    left as they are."""
 
+    broken: list[InvalidRecord]
+    unknown: list[str]
     counts: Counter[str] = field(default_factory=Counter)
-    broken: list[InvalidRecord] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
 
 
 ImportProgress = Callable[[int], None]
 """Callback with the number of further turns that were processed."""
+
+
+@frozen
+class _Run:
+    """The import of one session into a project, and its result; a dry run only counts."""
+
+    scope: Scope
+    session: str
+    report: ImportReport
+    dry_run: bool
 
 
 @frozen
@@ -98,9 +109,10 @@ class SessionImport:
         for fact in facts:
             statement = fact.statement
             facts_by_turn.setdefault(statement.evidence.turn, []).append(statement.fact_id)
-        report = ImportReport(broken=records.broken, unknown=records.unknown)
+        report = ImportReport(records.broken, records.unknown)
         report.counts.update(old_turns.counts)
         report.counts["files"] = records.files
+        run = _Run(scope, session, report, dry_run)
         async with self.database.begin_read(scope) as tx:
             before = await sessions.find(tx, session)
         if before is not None and not policy_of(before.policy, self.options).store:
@@ -108,12 +120,12 @@ class SessionImport:
                 "the policy of this session does not allow anything to be stored"
             )
         for batch in _batches(old_turns.turns):
-            await self._store(scope, session, batch, facts_by_turn, report, dry_run=dry_run)
+            await self._store(run, batch, facts_by_turn)
             on_progress(len(batch))
         stored_only = [turn for turn in legacy.processed(records) if turn not in old_turns.order]
-        await self._mark_stored(scope, session, stored_only, report, dry_run=dry_run)
-        await self._policy(scope, session, records, report, dry_run=dry_run)
-        await self._import_facts(scope, session, facts, report, dry_run=dry_run)
+        await self._mark_stored(run, stored_only)
+        await self._policy(run, records)
+        await self._import_facts(run, facts)
         if old_turns.turns and not dry_run:
             # derived from stored data: an import that failed to do it leaves it to the next one
             async with self.database.begin_read(scope) as tx:
@@ -123,17 +135,11 @@ class SessionImport:
         return report
 
     async def _store(
-        self,
-        scope: Scope,
-        session: str,
-        batch: Sequence[OldTurn],
-        facts_by_turn: dict[str, list[str]],
-        report: ImportReport,
-        *,
-        dry_run: bool,
+        self, run: _Run, batch: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]
     ) -> None:
         """Store the turns of a batch that are not stored yet."""
-        async with self._begin(scope, session, dry_run=dry_run) as tx:
+        session, report = run.session, run.report
+        async with self._begin(run) as tx:
             guard_by_turn = await derived.done_turns(tx, session, [turn.turn for turn in batch])
             new_turns = []
             for turn in batch:
@@ -146,7 +152,7 @@ class SessionImport:
                     report.conflicts.append(turn.turn)
             report.counts["turns"] += len(new_turns)
             report.counts["items"] += sum(len(turn.events) for turn in new_turns)
-            if new_turns and not dry_run:
+            if new_turns and not run.dry_run:
                 await self._write(tx, session, new_turns, facts_by_turn)
 
     async def _write(
@@ -154,7 +160,7 @@ class SessionImport:
     ) -> None:
         now = self.clock.now()
         content_by_path = defaultdict[str, bytearray](bytearray)
-        places: list[tuple[str, int, int]] = []
+        places = []
         results = {turn.turn: _result(turn, facts_by_turn) for turn in turns}
         for turn in turns:
             path = file_layout.raw_events(session, turn.at)
@@ -266,24 +272,16 @@ class SessionImport:
             )
         await derived.put_session(tx, session, counts)
 
-    async def _mark_stored(
-        self,
-        scope: Scope,
-        session: str,
-        turns: Sequence[str],
-        report: ImportReport,
-        *,
-        dry_run: bool,
-    ) -> None:
+    async def _mark_stored(self, run: _Run, turns: Sequence[str]) -> None:
         """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
-        now = self.clock.now()
+        now, session = self.clock.now(), run.session
         for start in range(0, len(turns), BATCH_EVENTS):
-            async with self._begin(scope, session, dry_run=dry_run) as tx:
+            async with self._begin(run) as tx:
                 batch = turns[start : start + BATCH_EVENTS]
                 guard_by_turn = await derived.done_turns(tx, session, batch)
                 new_turns = [turn for turn in batch if turn not in guard_by_turn]
-                report.counts["turns_noted"] += len(new_turns)
-                if new_turns and not dry_run:
+                run.report.counts["turns_noted"] += len(new_turns)
+                if new_turns and not run.dry_run:
                     lines = b"".join(placeholder_line(turn, now) for turn in new_turns)
                     await append(
                         tx, {placeholder_file(session): lines}, owner=file_layout.OWNER, now=now
@@ -292,17 +290,10 @@ class SessionImport:
                         tx, session, [placeholder_guard(turn, now) for turn in new_turns]
                     )
 
-    async def _import_facts(
-        self,
-        scope: Scope,
-        session: str,
-        facts: Sequence[OldFact],
-        report: ImportReport,
-        *,
-        dry_run: bool,
-    ) -> None:
+    async def _import_facts(self, run: _Run, facts: Sequence[OldFact]) -> None:
         """Import the facts that are not stored yet, one user after the other."""
-        async with self.database.begin_read(scope) as tx:
+        session = run.session
+        async with self.database.begin_read(run.scope) as tx:
             found = await sessions.find(tx, session)
         policy = policy_of(found.policy if found else None, self.options)
         for user in sorted({fact.statement.evidence.user for fact in facts}):
@@ -310,13 +301,7 @@ class SessionImport:
             locks = [
                 index_lock(target_index.name) for target_index in turn_index.facts(session, user)
             ]
-            async with self.database.begin(
-                scope,
-                locks=[] if dry_run else [session_lock(session), *locks],
-                lock_timeout_ms=self.options.session_lock_timeout_ms,
-                read_only=dry_run,
-                long_running=True,
-            ) as tx:
+            async with self._begin(run, *locks, long_running=True) as tx:
                 counts = await import_facts(
                     tx,
                     session,
@@ -324,20 +309,12 @@ class SessionImport:
                     user_facts,
                     policy.expires_at,
                     now=self.clock.now(),
-                    dry_run=dry_run,
+                    dry_run=run.dry_run,
                 )
-                report.counts.update(counts)
+                run.report.counts.update(counts)
                 await self.follow_up.queue(tx, session, first=0, items=0)
 
-    async def _policy(
-        self,
-        scope: Scope,
-        session: str,
-        records: LegacyRecords,
-        report: ImportReport,
-        *,
-        dry_run: bool,
-    ) -> None:
+    async def _policy(self, run: _Run, records: LegacyRecords) -> None:
         """Import the folder's policy where it differs from the options, if the session has none."""
         for record in records.of(LegacyKind.POLICY)[-1:]:
             try:
@@ -347,22 +324,27 @@ class SessionImport:
                     InvalidRecord(record.file, record.line, "the record is not a valid policy")
                 )
                 return
-            async with self._begin(scope, session, dry_run=dry_run) as tx:
-                found = await sessions.find(tx, session)
+            async with self._begin(run) as tx:
+                found = await sessions.find(tx, run.session)
                 if overrides and found is not None and found.policy is None:
-                    report.counts["policies"] += 1
-                    if not dry_run:
-                        await sessions.set_policy(tx, session, overrides, now=found.updated_at)
+                    run.report.counts["policies"] += 1
+                    if not run.dry_run:
+                        await sessions.set_policy(tx, run.session, overrides, now=found.updated_at)
 
-    def _begin(self, scope: Scope, session: str, *, dry_run: bool) -> Any:
-        if dry_run:
-            return self.database.begin_read(scope)
-        wait_ms = self.options.session_lock_timeout_ms
-        return self.database.begin(scope, locks=[session_lock(session)], lock_timeout_ms=wait_ms)
+    def _begin(
+        self, run: _Run, *locks: Lock, long_running: bool = False
+    ) -> AbstractAsyncContextManager[Tx]:
+        return self.database.begin(
+            run.scope,
+            locks=[] if run.dry_run else [session_lock(run.session), *locks],
+            lock_timeout_ms=self.options.session_lock_timeout_ms,
+            read_only=run.dry_run,
+            long_running=long_running,
+        )
 
 
 def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:
-    batch: list[OldTurn] = []
+    batch = []
     events = size_bytes = 0
     for turn in turns:
         batch.append(turn)

@@ -38,6 +38,8 @@ _COMPARED_PATHS: Final = ("events/raw/", "memory_tiers/", "insights/")
 """Folders that both sides write alike; the rest of a session is not compared."""
 
 CLIENT_ITEMS_MAX = 2000
+_FACT_COUNTS: Final = ("only_there", "only_here", "same", "different")
+_FILE_DIFFERENCES: Final = ("missing_here", "missing_there", "different")
 
 
 class ClientFile(BaseModel):
@@ -181,9 +183,9 @@ async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
         found["turns_agreeing"] += record["agrees"]
         found["turns_with_tokens"] += record["tokens_agree"] is not None
         found["turns_with_tokens_agreeing"] += bool(record["tokens_agree"])
-        for name in ("only_there", "only_here", "same", "different"):
+        for name in _FACT_COUNTS:
             found[f"facts_{name}"] += len(facts[name])
-        for name in ("missing_here", "missing_there", "different"):
+        for name in _FILE_DIFFERENCES:
             found[f"files_{name}"] += len(kept.get(name, ()))
         found["files_same"] += kept.get("same", 0)
     return found
@@ -306,28 +308,22 @@ class ShadowTools:
 
 async def report(database: Database, scope: Scope, sessions: list[str]) -> ShadowReport:
     """Return figures over the comparisons of these sessions."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     compared = 0
     for session in sessions:
         async with database.begin_read(scope) as tx:
             found = await count_comparisons(tx, session)
         compared += bool(found["turns"])
-        for name, count in found.items():
-            counts[name] = counts.get(name, 0) + count
-    facts = sum(
-        counts.get(f"facts_{name}", 0) for name in ("only_there", "only_here", "same", "different")
-    )
-    files = sum(
-        counts.get(f"files_{name}", 0)
-        for name in ("missing_here", "missing_there", "same", "different")
-    )
+        counts.update(found)
+    facts = sum(counts[f"facts_{name}"] for name in _FACT_COUNTS)
+    files = sum(counts[f"files_{name}"] for name in (*_FILE_DIFFERENCES, "same"))
     return ShadowReport(
         compared,
-        counts.get("turns", 0),
-        _share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
-        _share(counts.get("facts_same", 0), facts),
-        _share(counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)),
-        _share(counts.get("files_same", 0), files),
+        counts["turns"],
+        _share(counts["turns_agreeing"], counts["turns"]),
+        _share(counts["facts_same"], facts),
+        _share(counts["turns_with_tokens_agreeing"], counts["turns_with_tokens"]),
+        _share(counts["files_same"], files),
         counts,
     )
 

@@ -33,21 +33,14 @@ class ModelCallBudget:
 
         `BudgetExhaustedError` when the daily calls are used up, and UNAVAILABLE during the pause
         after a failure."""
-        await self._claim(scope)
-        try:
-            with timed_call(self._meter, category):
-                return await question()
-        except MemsvcError as error:
-            if error.code is Code.UNAVAILABLE:
-                await self._release(scope)
-            raise
-
-    async def _claim(self, scope: Scope) -> None:
         left_s = (self._paused_until - self._clock.now()).total_seconds()
         if left_s > 0:
             raise unavailable("the model cannot be reached at the moment", retry_after_s=left_s)
-        await self.budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
-
-    async def _release(self, scope: Scope) -> None:
-        self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
-        await self.budget.release(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
+        async with self.budget.counted(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day):
+            try:
+                with timed_call(self._meter, category):
+                    return await question()
+            except MemsvcError as error:
+                if error.code is Code.UNAVAILABLE:
+                    self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
+                raise

@@ -1,7 +1,7 @@
 """Facts that a model finds in messages, by a job after the turns; no turn depends on it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,12 +12,11 @@ import structlog
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.errors import MemsvcError, ModelOutputError
-from memsvc.core.facts import Claim, Merge, Statement, merge
+from memsvc.core.facts import Merge, Statement, merge
 from memsvc.core.frozen import frozen
 from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
 from memsvc.core.untrusted import is_memory_block
 from memsvc.store import context, conversation, fact_history, facts, jobs, sessions
 from memsvc.store.conversation import TranscriptItem
@@ -39,7 +38,7 @@ from memsvc.styles.turns.models.model_facts import (
     most_related,
 )
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.policy import policy_of
+from memsvc.styles.turns.policy import SessionPolicy, policy_of
 
 MESSAGES_MAX: Final = 40
 MESSAGES_TOK: Final = 6000
@@ -159,11 +158,6 @@ class ModelExtraction:
     options: TurnOptions
     allowance: ModelCallBudget
 
-    @property
-    def job(self) -> Job:
-        """Return the job."""
-        return Job(EXTRACT_JOB, self.extract, attempts_max=2)
-
     async def extract(self, scope: Scope, subject: str) -> None:
         """Job: read the messages of the session since the last time.
 
@@ -191,7 +185,7 @@ class ModelExtraction:
         block a session."""
         for _ in range(WINDOWS_A_RUN):
             async with self.database.begin_read(scope) as tx:
-                if not await self._is_storage_allowed(tx, session):
+                if not (await self._policy(tx, session)).store:
                     return None
                 window = await next_window(tx, session, self.tokens, self.clock.now())
             if window is None:
@@ -253,7 +247,7 @@ class ModelExtraction:
             lock_timeout_ms=self.options.session_lock_timeout_ms,
         ) as tx:
             if proposals and not (
-                await self._is_storage_allowed(tx, model_input.session)
+                (await self._policy(tx, model_input.session)).store
                 and await _exists(tx, model_input)
             ):
                 return
@@ -272,9 +266,9 @@ class ModelExtraction:
         for new_fact in new_facts:
             self.meter.add("mcp_memory_fact_write_total", tier=new_fact.statement.tier.value)
 
-    async def _is_storage_allowed(self, tx: Tx, session: str) -> bool:
+    async def _policy(self, tx: Tx, session: str) -> SessionPolicy:
         found = await sessions.find(tx, session)
-        return policy_of(found.policy if found else None, self.options).store
+        return policy_of(found.policy if found else None, self.options)
 
     async def _merged(
         self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
@@ -287,12 +281,23 @@ class ModelExtraction:
         claims, outcomes = claims_of_proposals(
             proposals, model_input, active=active, deleted=deleted
         )
-        expiry_by_record = await self._last_days(tx, model_input, claims)
-        valid_claims = [claim for claim in claims if not _is_expired(claim, expiry_by_record, now)]
+        policy = await self._policy(tx, model_input.session)
+        # days count from the message
+        stored_at = {message.event: message.stored_at for message in model_input.messages}
+        expiry_by_record = {
+            claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
+            for claim in claims
+            if isinstance(claim, Statement)
+        }
+        valid_claims = [
+            claim
+            for claim in claims
+            if not isinstance(claim, Statement)
+            or (last_day := expiry_by_record[claim.record]) is None
+            or last_day > now
+        ]
         known = [*await facts.facts_of_claims(tx, index_ids, valid_claims), *active, *deleted]
-        merged = merge(
-            {(fact.index_id, fact.entry): fact for fact in known}.values(), valid_claims, now
-        )
+        merged = merge(known, valid_claims, now)
         outcomes["kept"] += len(merged.kept) + len(merged.deleted)
         outcomes["repeated"] += merged.repeated
         outcomes["stale"] += len(claims) - len(valid_claims) + merged.ignored
@@ -301,19 +306,6 @@ class ModelExtraction:
             [StatementWithExpiry(one, expiry_by_record[one.record]) for one in merged.kept],
             outcomes,
         )
-
-    async def _last_days(
-        self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]
-    ) -> dict[str, datetime | None]:
-        """Return the expiry of each statement by record; days count from the message."""
-        found = await sessions.find(tx, model_input.session)
-        policy = policy_of(found.policy if found else None, self.options)
-        stored_at = {message.event: message.stored_at for message in model_input.messages}
-        return {
-            claim.record: policy.expires_at(claim, stored_at[claim.evidence.item])
-            for claim in claims
-            if isinstance(claim, Statement)
-        }
 
 
 async def _exists(tx: Tx, model_input: ModelInput) -> bool:
@@ -329,8 +321,3 @@ async def _exists(tx: Tx, model_input: ModelInput) -> bool:
         )
     }
     return seen.keys() <= found
-
-
-def _is_expired(claim: Claim, last_days: Mapping[str, datetime | None], now: datetime) -> bool:
-    last_day = last_days[claim.record] if isinstance(claim, Statement) else None
-    return last_day is not None and last_day <= now

@@ -18,7 +18,6 @@ from memsvc.core.facts import (
     Claim,
     Evidence,
     Fact,
-    FactExpiry,
     FactState,
     FactTier,
     RemovalClaim,
@@ -28,7 +27,7 @@ from memsvc.core.facts import (
 )
 from memsvc.core.frozen import frozen
 from memsvc.core.rules import topics
-from memsvc.core.rules.own_words import pasted_spans
+from memsvc.core.rules.own_words import masked, pasted_spans
 from memsvc.core.rules.rule import Topic
 from memsvc.core.secrets import is_secret, replace_secrets
 from memsvc.core.untrusted import escaped, plain_line
@@ -148,7 +147,7 @@ def own_sentence(text: str, quotation: str) -> str:
     `text` is a message of the user's, `quotation` the model's wording. The sentence is returned,
     not the quotation, so that no negation is lost; at most STATEMENT_CHARS_MAX characters."""
     expected = set(terms(quotation))
-    own_text = _own_words(text)
+    own_text = masked(text, pasted_spans(text))
     best, found, start = (0.0, 0.0), "", 0
     for end in (*sentence_boundary_positions(text), len(text)):
         shares = [
@@ -160,15 +159,6 @@ def own_sentence(text: str, quotation: str) -> str:
             best, found = (shares[1], shares[0]), text[start:end]
         start = end
     return " ".join(found.split())[:STATEMENT_CHARS_MAX]
-
-
-def _own_words(text: str) -> str:
-    """Return the text with spaces in place of what is worked on."""
-    parts, start = [], 0
-    for left, right in pasted_spans(text):
-        parts += [text[start:left], " " * (right - left)]
-        start = right
-    return "".join([*parts, text[start:]])
 
 
 class FactProposal(BaseModel):
@@ -230,7 +220,7 @@ def claims_of_proposals(
     `active` are the active facts, `deleted` those retracted, forgotten or corrected recently. Facts
     that changed since the model saw them, and invented ids, make no claims."""
     judge = _ProposalJudge(model_input, active, deleted)
-    claims: list[Claim] = []
+    claims = []
     dropped: Counter[str] = Counter()
     # deletions first: their value may be added under another key
     for at, proposal in sorted(
@@ -259,7 +249,7 @@ class _ProposalJudge:
         self._input = model_input
         self._messages = {f"m{at}": message for at, message in enumerate(model_input.messages, 1)}
         self._facts = {f"f{at}": fact for at, fact in enumerate(model_input.facts, 1)}
-        self._active = {(fact.index_id, fact.entry): fact for fact in active}
+        self._active = {fact.place: fact for fact in active}
         self._statements = [fact.statement for fact in active]
         self._deleted = deleted
 
@@ -337,24 +327,22 @@ class _ProposalJudge:
         statement = self._statement(proposal, said, at, identity)
         self._check_new(statement, said)
         if slot:
-            gone = FactExpiry(
-                old.statement.fact_id, old.statement.key, old.statement.value, exact=True
-            )
-            statement = replace(statement, conflicts=(gone,))
+            statement = replace(statement, conflicts=(old.statement.ending,))
         return self._kept(statement, said.message, old)
 
     def _delete(self, proposal: FactProposal, message: InputMessage) -> RemovalClaim:
         old = self._target(proposal, message)
-        gone = FactExpiry(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
         self._statements = [one for one in self._statements if one != old.statement]
-        return RemovalClaim((gone,), self._evidence_of(message), self._weight(message, old))
+        return RemovalClaim(
+            (old.statement.ending,), self._evidence_of(message), self._weight(message, old)
+        )
 
     def _target(self, proposal: FactProposal, message: InputMessage) -> Fact:
         """Return the fact that is meant, if it is still as the model saw it."""
         seen = self._facts.get(proposal.fact)
         if seen is None:
             raise _DroppedError("unknown")
-        if self._active.get((seen.index_id, seen.entry)) is None:
+        if seen.place not in self._active:
             raise _DroppedError("stale")
         _check_precedence(seen, message)
         return seen

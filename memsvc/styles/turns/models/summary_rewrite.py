@@ -13,7 +13,6 @@ from memsvc.core.package_texts import package_text
 from memsvc.core.ports import Clock, Llm
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import replace_secrets
-from memsvc.core.tools import Job
 from memsvc.core.untrusted import escaped
 from memsvc.store import jobs
 from memsvc.store.database import Database
@@ -63,11 +62,6 @@ class SummaryRewrite:
     costs: Costs
     options: TurnOptions
     allowance: ModelCallBudget
-
-    @property
-    def job(self) -> Job:
-        """Return the job."""
-        return Job(SUMMARISE_JOB, self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: rewrite the summary of the session.

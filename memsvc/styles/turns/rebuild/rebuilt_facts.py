@@ -75,9 +75,10 @@ async def compare_facts(
         if missing:
             entries = _entries([one.fact for one in missing])
             await index.add(tx, {target_index.name: entries})
-        await facts.put(tx, [one.fact for one in [*missing, *wrong]])
+        changed = [*missing, *wrong]
+        await facts.put(tx, [one.fact for one in changed])
         await derived.set_forgotten(
-            tx, target_index.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
+            tx, target_index.number, {one.fact.entry: one.forgotten for one in changed}
         )
     found = Counter(facts=len(missing) + len(gone) + len(wrong))
     found["entries"] = await compare_entries(tx, target_index, fix=fix)
@@ -214,19 +215,10 @@ def _same(stored: Fact, expected: Fact) -> bool:
     """Return whether a row equals its records.
 
     Records have confidences with four digits and, older ones, whole seconds."""
-    statement, expected_statement = stored.statement, expected.statement
-    plain = replace(
-        statement,
-        confidence=expected_statement.confidence,
-        keywords=expected_statement.keywords or statement.keywords,
-    ) == expected_statement or (
-        not expected_statement.keywords
-        and replace(statement, confidence=expected_statement.confidence, keywords="")
-        == expected_statement
-    )
+    statement, written = stored.statement, expected.statement
     return (
-        plain
-        and abs(statement.confidence - expected_statement.confidence) < 1e-4
+        replace(statement, confidence=written.confidence, keywords=written.keywords) == written
+        and abs(statement.confidence - written.confidence) < 1e-4
         and (stored.state, stored.superseded_by, stored.doubt)
         == (expected.state, expected.superseded_by, expected.doubt)
         and same_value(stored.valid_from, expected.valid_from)

@@ -29,7 +29,6 @@ from memsvc.store import (
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
 from memsvc.store.derived_index import ExpectedEntries, compare_index
-from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import turn_index
@@ -174,7 +173,7 @@ class TurnRebuild:
 
     async def sessions(self, scope: Scope) -> list[str]:
         """Return every session of a project that has files."""
-        found: list[str] = []
+        found = []
         last = ""
         async with self._database.begin_read(scope) as tx:
             while page := await tree.walk(tx, ROOT, depth=1, after=last, limit=FILES_A_PAGE):
@@ -210,7 +209,7 @@ class TurnRebuild:
                 found += await self._events(tx, session, file, walk, fix=False)
             found += await self._session(tx, session, walk, fix=False)
             found += await compare_facts(tx, turn_index.facts(session, "")[0], [session], fix=False)
-            for index in _indexed(session):
+            for index in turn_index.of_session(session):
                 found += await compare_index(tx, index.name, fix=False)
             found["entries"] += await self._placement.count_misplaced(tx, session)
         return +found
@@ -267,7 +266,7 @@ class TurnRebuild:
             fact_index = turn_index.facts(session, "")[0]
             async with self._step(claim, fact_index) as tx:
                 found += await compare_facts(tx, fact_index, [session], fix=True)
-            for index in _indexed(session):
+            for index in turn_index.of_session(session):
                 async with self._step(claim, index) as tx:
                     found += await compare_index(tx, index.name, fix=True)
         return found
@@ -350,15 +349,16 @@ class TurnRebuild:
             found += await self._session(tx, session, walk, fix=True)
             found += await compare_index(tx, index.name, fix=True)
             if found:
-                await self._reset_maintenance(tx, session)
+                # maintenance makes anew what depends on the numbers of entries
+                await derived.reset_progress(tx, session)
         return found
 
     async def _events(
         self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool
     ) -> DifferenceCounts:
         """Compare the entries of the items in one file, and record its turns in the walk."""
-        expected: dict[int, NewEntry] = {}
-        hidden: set[int] = set()
+        expected = {}
+        hidden = set()
         turns: dict[str, list[tuple[int, EventLine]]] = {}
         begin = walk.stop
         lines = await lines_of(tx, file)
@@ -387,7 +387,7 @@ class TurnRebuild:
             turn_index.turns(session).number,
             begin,
             walk.stop,
-            ExpectedEntries(expected, hidden, expected if file.is_archive else ()),
+            ExpectedEntries(expected, hidden, () if file.raw else expected),
             searched_elsewhere=True,
             fix=fix,
         )
@@ -437,20 +437,7 @@ class TurnRebuild:
                 await derived.put_session(tx, session, count)
         return +found
 
-    async def _reset_maintenance(self, tx: Tx, session: str) -> None:
-        """Make maintenance recreate what depends on the numbers of entries."""
-        await derived.reset_progress(tx, session)
-
     def _step(
         self, claim: MaintenanceClaim, index: TurnIndex | None = None
     ) -> AbstractAsyncContextManager[Tx]:
         return claim.step(*([index_lock(index.name)] if index else []), long_running=True)
-
-
-def _indexed(session: str) -> list[TurnIndex]:
-    """Return the indexes of a session that are derived from their entries."""
-    return [
-        turn_index.turns(session),
-        *turn_index.facts(session, ""),
-        *turn_index.insights(session, ""),
-    ]

@@ -391,7 +391,7 @@ def _tell_changes(
     changes = said_changes([one for one in ranked.pool.changes if one.place in read.items])
     words_of = once_read()
     mark_changes(chunks, changes, read.outdated, words_of, selection.can_quote)
-    facts = {EntryPlace(fact.index_id, fact.entry): fact for fact in read.facts}
+    facts = {fact.place: fact for fact in read.facts}
     result = []
     for message in following(chunks, changes, facts, words_of):
         if not selection.why_not(message) and selection.show(message):

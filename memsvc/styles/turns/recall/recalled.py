@@ -40,7 +40,7 @@ class RankedRecall:
     session: str
     chunks: Sequence[Candidate]
     dropped: Sequence[Candidate]
-    confidence: Mapping[str, Any] | None = None
+    confidence: Mapping[str, Any] | None
 
     def _is_own(self, candidate: Candidate) -> bool:
         """Return whether it is an item of the session itself."""

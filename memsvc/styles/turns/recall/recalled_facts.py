@@ -137,7 +137,7 @@ def rank_entries(
         QuestionKind.GENERAL: GENERAL_FACTOR,
     }
     factor = factors.get(kind, 1.0)
-    ranked: list[Candidate] = []
+    ranked = []
     for matches in [found[index_id] for index_id in index_ids if index_id in found]:
         query = question.in_index(matches.entries, matches.counts_by_term, unrelated=unrelated)
         entries = ranking.rank(matches.candidates, query, FACT_WEIGHTS)
@@ -161,7 +161,7 @@ def fact_chunks(
         read, key=lambda fact: (fact.valid_from, order.get(fact.index_id, -1), fact.entry)
     )
     latest = latest_by_identity(oldest_first)
-    at_places = {EntryPlace(fact.index_id, fact.entry): fact for fact in latest.values()}
+    at_places = {fact.place: fact for fact in latest.values()}
     ranked = request.ranked if as_of is None else _ranked_here(request, list(latest.values()))
     found = [(at_places[one.place], one) for one in ranked if one.place in at_places]
     if any(fact.statement.fact_id in request.ids for fact in latest.values()):
@@ -181,8 +181,7 @@ def fact_chunks(
         )
         if by_kind and statement.identity not in identities:
             score = statement.confidence
-            place = EntryPlace(fact.index_id, fact.entry)
-            one = Candidate.at(place, score=score, parts={"asked for": score})
+            one = Candidate.at(EntryPlace(*fact.place), score=score, parts={"asked for": score})
             chunks.append(show_fact(one, fact))
     return chunks
 
@@ -204,7 +203,7 @@ def told_once(chunks: Sequence[Candidate], facts: Sequence[Fact], tok_max: int) 
     They are statements without a topic or a doubt that the profile has, or a message that is quoted
     within `tok_max` tokens, and instructions that the profile has.
     So are messages that share no word with the question."""
-    statements = {EntryPlace(fact.index_id, fact.entry): fact.statement for fact in facts}
+    statements = {fact.place: fact.statement for fact in facts}
     in_profile, quoted = set(), dict[tuple[str, str], str]()
     has_facts = any(chunk.kind == "fact" for chunk in chunks)
     for chunk in chunks:
@@ -298,8 +297,7 @@ def told_profile(
     result = []
     for fact, fields, tokens in lines:
         if (name := fields["id"]) in kept:
-            place = EntryPlace(fact.index_id, fact.entry)
-            one = found_by_id.get(name) or Candidate.at(place, id=name, ref=name)
+            one = found_by_id.get(name) or Candidate.at(EntryPlace(*fact.place), id=name, ref=name)
             one.kind, one.fields, one.tokens = "profile", fields, tokens
             result.append(one)
     return [*result, left_out_line(left_out)] if left_out else result
