@@ -343,11 +343,11 @@ class RecallService:
             if frame.required_tags
             else {}
         )
-        identity = {}
+        identity: dict[str, list[str]] = {}
         if frame.without_identity:
             identity = await knowledge_blocks.tagged(tx, [CONSTITUTIONAL], limit=TAGGED_MAX)
-        similarity = {}
-        neighbours = []
+        similarity: dict[str, float] = {}
+        neighbours: list[str] = []
         if query:
             best = CANDIDATE_FACTOR * (top_k or max(self.index.options.top_k, len(required))) + len(
                 identity

@@ -347,7 +347,7 @@ def extracted(
     first = min((line.order for line in lines), default=0)
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
     remaining = tokens_max - HEADING_TOK * len(_KIND_NAMES)
-    chosen = []
+    chosen: list[_BoardLine] = []
     for line in ranked:
         cost = count(line.text_line + "\n")
         if cost <= remaining:
@@ -370,7 +370,7 @@ def _written(lines: Sequence[_BoardLine]) -> str:
 def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
     """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
-    found = []
+    found: list[tuple[int | None, str]] = []
     for raw in board.splitlines():
         line = raw.strip()
         if heading := _HEADING.match(line):
