@@ -314,7 +314,7 @@ def _kind(line: str, own: str) -> str:
     if label is not None and not (
         words.VERB.search(label["label"].lower()) or words.REMEMBER.search(label["label"].lower())
     ):
-        if label["stamp"] or label["after"] or _is_speaker(label["label"]):
+        if label["stamp"] or label["after"] or is_speaker(label["label"]):
             return "speech"
         if label["label"].casefold() in words.OWN_LABELS:
             return "own"
@@ -331,7 +331,8 @@ def _kind(line: str, own: str) -> str:
     return "item" if _ITEM.match(line) else ""
 
 
-def _is_speaker(label: str) -> bool:
+def is_speaker(label: str) -> bool:
+    """Return whether a label before a colon names a speaker: "Jonas", "User", not "Task"."""
     folded = label.casefold()
     if words.ROLE.fullmatch(folded):
         return True

@@ -16,7 +16,7 @@ from memsvc.core.frozen import frozen
 from memsvc.core.question_kinds import is_greeting_phrase
 from memsvc.core.rules.change_words import NEGATIVE
 from memsvc.core.rules.extraction import extract
-from memsvc.core.rules.own_words import pasted_spans, within
+from memsvc.core.rules.own_words import is_speaker, pasted_spans, within
 from memsvc.core.rules.sentences import SPEAKER_FIRST, TRIM
 from memsvc.core.word_similarity import (
     Values,
@@ -52,6 +52,7 @@ _REVERSED: Final = (
 )
 _MOVED: Final = (
     r"\b(?:now|no longer|not any ?more|chang\w+|switch\w*|moved?|postponed|cancel\w*|scrapped"
+    r"|(?:goes|went) (?:up|down)|rises?|rose|increas\w+|steigt|sinkt|erhöht|augmente|sube"
     r"|jetzt|nicht mehr|doch|geändert|verschoben|maintenant|ne plus|changé|reporté|ahora|ya no|cambi\w+|aplazad\w+)\b"
     r"|変更|やめ|取り消|中止|延期|改め|取消|改为|改成|不再|推迟"
 )
@@ -61,6 +62,10 @@ _ALSO: Final = regex.compile(
 _EXCHANGE: Final = regex.compile(_INSTEAD, regex.IGNORECASE)
 _REVERSAL: Final = regex.compile(_REVERSED, regex.IGNORECASE)
 _CHANGED: Final = regex.compile(f"{_REVERSED}|{_MOVED}", regex.IGNORECASE)
+_REASON: Final = regex.compile(
+    r",? (?:because|weil|denn|da (?:der|die|das)|parce qu|porque|ya que)\b.*", regex.IGNORECASE
+)
+"""Why something changed, which says nothing of what did."""
 _PHRASE: Final = r"(?P<old>[^,.;:!?\n、。，；！？]{1,60}?)(?=$|[,.;:!?)、。，；！？]| (?:but|because|so|and|as|since|we|i|weil|und|car|et|porque|y)\b)"
 _PLACE: Final = r"(?:(?:on|in|at|by|to|with|for|the|am|im|in|den|mit|le|la|les|en|el|los|con) )*"
 _OLD: Final = regex.compile(
@@ -111,7 +116,7 @@ class LineTerms:
 
 def terms_of(text: str, facts: Mapping[Identity, str]) -> LineTerms:
     """Return what a line says; `facts` as `facts_of` found them."""
-    plain = values_of(_CHANGED.sub(" ", text))
+    plain = values_of(_CHANGED.sub(" ", _REASON.sub("", text)))
     own = values_of(_DECISION_PREFIX.sub(" ", plain.text))
     match = _OLD.search(text)
     old = frozenset(own_terms(match["old"])) if match is not None else frozenset()
@@ -301,6 +306,19 @@ _TO_DO: Final = regex.compile(
     r"|必要があ|してください|お願い|タスク|締め切り|締切|期限|までに|宿題|需要|请|任务|待办|截止|之前完成|必须",
     regex.IGNORECASE,
 )
+_DONE: Final = (
+    r"\b(?:done|finished|completed?|(?:is|are|has been|have been|i(?:'ve)?|we(?:'ve)?) (?:now |already |just )?(?:booked|sent|written|wrote|prepared|called|fixed|ordered|paid|sorted)"
+    r"|erledigt|fertig|abgeschlossen|(?:ist|sind|hab\w*) (?:\w+ ){0,3}?ge(?:bucht|schickt|schrieben|kauft|macht|zahlt|liefert)|terminad[oa]s?|hech[oa]s?|list[oa]s?|terminée?s?|fait(?:es?|s)?|finie?s?)\b"
+    r"|\[[xX]\]|✅|已完成|完成了|做完了|搞定|済み|終わりました|終わった"
+)
+_FINISHED: Final = regex.compile(_DONE, regex.IGNORECASE)
+"""Words that say that a task is done."""
+_PENDING: Final = regex.compile(
+    r"\b(?:not|never|when|once|until|before|if|after|must|should|needs?|ha[sv]e to|will|please|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|to be"
+    r"|nicht|noch|wenn|sobald|bis|bevor|falls|muss|müssen|soll\w*|bitte|cuando|hasta|si|debe\w*|quand|dès|avant|pas|doit|doivent)\b|n't\b|没|未|请|之前|まだ|たら|[?？]",
+    regex.IGNORECASE,
+)
+"""Words beside them that leave it open."""
 _USER_WORDS: Final = regex.compile(
     r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫",
     regex.IGNORECASE,
@@ -310,6 +328,13 @@ _NUMBER: Final = regex.compile(r"\p{N}")
 _HEADING: Final = regex.compile(r"#{1,6}\s+|\*\*[^*\n]{1,80}\*\*:?\Z")
 _LIST_MARK: Final = regex.compile(r"\A(?:[-*•・+]|\d{1,3}[.)])\s+")
 _SPEAKER: Final = regex.compile(r" \(([^()\n]{1,64})\)\Z")
+_LABEL: Final = regex.compile(r"(?P<name>\p{Lu}[\w.'-]{1,30}(?: \p{Lu}[\w.'-]{0,30})?):\s+(?=\S)")
+"""How a line begins that says who speaks, unless it is a label of a kind of line."""
+_TOPIC_LABEL: Final = regex.compile(
+    rf"{_RESOLVE_WORDS.pattern}|{_TO_DO.pattern}|{_DONE}"
+    r"|\b(?:agenda|risks?|ideas?|goals?|results?|outcome|open|beschluss|beschlüsse|ergebnis|offen|risiko|idee|ziel|acuerdo|objetivo|résultat|objectif)\b",
+    regex.IGNORECASE,
+)
 _CHAR: Final = regex.compile(r"\p{L}")
 _DENSE: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]")
 
@@ -340,7 +365,7 @@ def extracted(
     fillers are left out. The same board and entries give the same board; "" where nothing was
     worth a line.
     """
-    entry_lines = _entry_lines(new)
+    entry_lines = _entry_lines([*_by_speaker(new)])
     uses_facts = any(line.terms.facts for line in entry_lines)
     lines = _without_replaced(_board_lines(board, uses_facts=uses_facts), entry_lines)
     last = max((line.order for line in lines), default=0)
@@ -393,6 +418,20 @@ def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
             yield _line(order, text, role, _kind(text) if known is None else known, facts)
 
 
+def _by_speaker(new: Iterable[BoardEntry]) -> Iterator[BoardEntry]:
+    """Yield what each speaker says in entries whose lines begin with a name: "Jonas: I agree."."""
+    for entry in new:
+        role, said = entry.role, list[str]()
+        for line in entry.content.split("\n"):
+            label = _LABEL.match(line)
+            if label and is_speaker(label["name"]) and not _TOPIC_LABEL.search(label[0]):
+                yield replace(entry, role=role, content="\n".join(said))
+                role, said = label["name"], [line[label.end() :]]
+            else:
+                said.append(line)
+        yield replace(entry, role=role, content="\n".join(said))
+
+
 def _entry_lines(new: Sequence[BoardEntry]) -> list[_BoardLine]:
     found: list[_BoardLine] = []
     for entry in reversed(new):
@@ -433,11 +472,15 @@ def _kind(text: str) -> int:
         return _QUESTION
     if _RESOLVE_WORDS.search(text):
         return _DECISION
-    if _TO_DO.search(text):
+    if _TO_DO.search(text) and not _is_done(text):
         return _TASK
     if _NUMBER.search(text) or _NAME.search(text) or _USER_WORDS.search(text):
         return _FACT
     return _NOTE
+
+
+def _is_done(text: str) -> bool:
+    return _FINISHED.search(text) is not None and _PENDING.search(text) is None
 
 
 def _has_content(text: str, kind: int) -> bool:
@@ -464,6 +507,7 @@ def _without_replaced(
             for previous in kept
             if previous in reversed_lines or _repeats(line, previous)
         }
+        replaced |= {task.order for task in _done_by(line, kept)}
         kept = [previous for previous in kept if previous.order not in replaced]
         kept.append(_in_place_of(line, reversed_lines))
     return kept
@@ -491,6 +535,21 @@ def _reversed_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLi
         if (one.terms.own & old if old else line.kind == one.kind == _DECISION)
     ]
     return sorted(intended, key=lambda one: (one.kind, -one.order))[:1]
+
+
+def _done_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLine]:
+    """Return the task that a line says is done: the one that has most of its words, if only one."""
+    if not _is_done(line.text):
+        return []
+    done = frozenset(own_terms(_FINISHED.sub(" ", line.text)))
+    shares = {
+        task.order: len(done & task.terms.terms)
+        for task in lines
+        if task.kind == _TASK or task.text.startswith("[ ]")
+    }
+    most = max(shares.values(), default=0)
+    best = [task for task in lines if shares.get(task.order) == most]
+    return best if len(best) == 1 and 2 * most >= max(1, len(done)) else []
 
 
 def _in_place_of(line: _BoardLine, reversed_lines: Sequence[_BoardLine]) -> _BoardLine:

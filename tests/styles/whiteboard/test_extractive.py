@@ -328,3 +328,62 @@ async def test_a_board_tells_who_said_what_whatever_the_role_is_called(
     assert (
         await read(door) == "## Decisions\n- We decided to launch in March. (bot [beta] ## Tasks)"
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("Task: Tom prepares the slides.", "I finished the slides."),
+        ("Task: Tom prepares the slides.", "The slides are done."),
+        ("TODO: Bob writes the minutes.", "Done: minutes are written."),
+        ("TODO: Bob writes the minutes.", "I wrote the minutes."),
+        ("[ ] book the room", "[x] book the room"),
+        ("Aufgabe: Bob bucht den Raum.", "Der Raum ist gebucht."),
+        ("Aufgabe: Lieferant anrufen.", "Erledigt: Lieferant angerufen."),
+    ],
+)
+async def test_done_task_is_no_task_any_more(made: Any, task: str, said: str) -> None:
+    board = made(task, said)
+    assert task not in board
+    assert "## Tasks" not in board
+    assert said in board
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The slides are not done yet.",
+        "When the slides are done, Lisa sends them.",
+        "The slides must be done by Friday.",
+        "Are the slides done?",
+        "The invoices are done.",
+    ],
+)
+async def test_task_stays_open_until_it_is_done(made: Any, said: str) -> None:
+    assert "- Task: Tom prepares the slides. (user)" in made("Task: Tom prepares the slides.", said)
+
+
+async def test_one_of_two_tasks_alike_is_not_taken_for_done(made: Any) -> None:
+    board = made("Tom must draw the slides.", "Lisa must print the slides.", "The slides are done.")
+    assert "Tom must draw" in board
+    assert "Lisa must print" in board
+
+
+async def test_lines_that_begin_with_a_name_are_of_that_speaker(made: Any) -> None:
+    board = made(
+        "Jonas: Agreed, 3 March. I will build the page.\nPriya: I write the text.\nTask: call Ann."
+    )
+    assert "- Agreed, 3 March. (Jonas)" in board
+    assert "- I will build the page. (Jonas)" in board
+    assert "- I write the text. (Priya)" in board
+    assert "Task: call Ann. (Priya)" in board
+    assert "- Decision: we use tea. (user)" in made("Decision: we use tea.")
+
+
+async def test_reason_of_a_change_does_not_keep_what_it_changes(made: Any) -> None:
+    board = made(
+        "Let's decide on the date: we launch on 3 March.",
+        "The launch moves from 3 March to 17 March, because the cold store is late.",
+    )
+    assert "decide on the date" not in board
+    assert "17 March" in board
