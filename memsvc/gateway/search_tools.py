@@ -355,5 +355,7 @@ def _url(scope: Scope, name: str) -> str:
             return f"memsvc://{scope.project}/files{quote(rest)}"
         case "turn":
             return f"memsvc://{scope.project}/sessions/{rest.partition('/')[0]}"
+        case "document":
+            return f"memsvc://{scope.project}/documents/{quote(rest, safe='')}"
         case _:
             return f"memsvc://{scope.project}/{kind}/{quote(rest, safe='/%')}"

@@ -102,6 +102,9 @@ async def test_all_kinds_of_memory_are_found_and_read_by_their_tenant_alone(
             assert {*body} == {"id", "title", "text", "url", "metadata"}
             assert [orjson.loads(part.text) for part in answer.content] == [body]
             assert (body["id"], body["url"]) == (each["id"], each["url"])
+            if each["id"].startswith(("file:", "document:", "turn:")):
+                resource = await one.read_resource(each["url"])
+                assert "ello" in str(resource.contents)
             if each["id"].startswith(("turn:", "knowledge:")):
                 assert body["title"] == each["title"]
             assert "ello" in body["text"]
