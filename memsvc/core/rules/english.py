@@ -41,7 +41,7 @@ _CALLED += rf"{_STOPS}|{POINT}){{1,200}})"
 _FILL = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
 _NO_COMMENT = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
 _UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|at|from|irrelevant|unimportant|private|wrong|misspelled)\b)"
-_OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
+_OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from)(?: (?!and\b|who\b|with\b)[\w.'-]+){1,4}?(?:,| and)"
 _NO_NAME = r"(?!\w+(?:\wan|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
@@ -194,6 +194,8 @@ RULES: tuple[Rule, ...] = (
          "software engineer", "I'm not a nurse."),
     Rule(t.JOB, "retired unemployed", rf"{_AM} (?:now |recently )?(?P<v>retired|unemployed|self-employed)\b",
          "I'm retired.", "retired", "I'm not retired."),
+    Rule(t.JOB, "work", rf"{_OTHER_STATEMENT} (?:now )?work as (?:an? |the )?{{v}}", "I live in Rome and work as a nurse.", "nurse",
+         "We dined in Rome and work as nurses."),
     retraction(t.JOB, "work", rf"i (?:don't|do not|no longer) work as (?:an? )?{{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
          "I no longer work as a nurse.", "nurse", "I don't work as a nurse."),
     retraction(t.JOB, "am m im", rf"{_AM} (?:not|no longer) an? {_WORKER}", "I'm not a nurse any more.", "nurse",

@@ -122,6 +122,10 @@ _BACK_REFERENCE = re.compile(
 )
 """Words for what the sentence before named."""
 _QUOTATION_ENDS = " \n\"'”“»」』"
+_NEXT_CLAUSE = re.compile(
+    r",? (?:and|but|und|aber|y|pero|et|mais) (?=(?:i|we|my|our|ich|wir|meine?|unsere?|yo|mis?|nuestr[oa]s?|je|nous|mon|ma|mes|notre)\b|i'm\b|j')",
+    re.IGNORECASE,
+)
 
 
 @frozen
@@ -186,6 +190,8 @@ def statements_in(whole: Message, read_already: Sequence[tuple[int, int, str]]) 
             part = text[left:right]
             is_request = has_text and not LASTING.search(part.lower())
             read += _statements(part, message or part, left, known, is_request=is_request)
+        if known and not has_text and (clause := _own_clause(text, start, end, read_already)):
+            read += _statements(text[clause:end], message, clause, set(), is_request=False)
         if order is not None and not known and _specifies(text[start:end], read):
             longer = _longer(order, text[start:end])
             if longer is not None:
@@ -206,6 +212,17 @@ def statements_in(whole: Message, read_already: Sequence[tuple[int, int, str]]) 
         yield from (found for found in finished if found is not order)
         before = text[start:end].strip(TRIM)
     yield from (found for found in (told, order) if found is not None)
+
+
+def _own_clause(
+    text: str, start: int, end: int, read_already: Sequence[tuple[int, int, str]]
+) -> int | None:
+    """Return where the clause about the speaker begins that stands behind all that rules have read.
+
+    "I like hiking, and I play the cello": it is a statement as if it stood alone."""
+    read = max(until for at, until, _ in read_already if at < end and start < until)
+    clause = _NEXT_CLAUSE.search(text, read, end)
+    return clause.end() if clause else None
 
 
 def remembered(text: str, start: int, end: int) -> Found | None:

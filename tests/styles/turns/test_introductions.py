@@ -95,3 +95,24 @@ def test_introduction_of_several_sentences_is_the_speaker_s_own(said: str, told:
 @pytest.mark.parametrize("said", LETTERS)
 def test_letter_that_begins_with_a_greeting_is_not_the_speaker_s_own(said: str) -> None:
     assert stated(said) == []
+
+
+CLAUSES = [
+    ("I like hiking and I play the cello.", ["hiking", "I play the cello"]),
+    ("I live in Graz and work as a nurse.", ["Graz", "nurse"]),
+    ("I live in Graz, work as a nurse and play chess.", ["Graz", "nurse"]),
+    (
+        "We have a dog called Rex, and I play tennis on Mondays.",
+        ["Rex", "I play tennis on Mondays"],
+    ),
+    (
+        "J'ai 83 ans et je suis appareillé des deux oreilles.",
+        ["83", "je suis appareillé des deux oreilles"],
+    ),
+    ("Nací en Rosario, pero mi pasaporte es italiano.", ["Rosario", "mi pasaporte es italiano"]),
+]
+
+
+@pytest.mark.parametrize(("said", "told"), CLAUSES)
+def test_clause_behind_a_fact_is_a_statement_of_its_own(said: str, told: list[str]) -> None:
+    assert [value for _, value in stated(said)] == told
