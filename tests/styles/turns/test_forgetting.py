@@ -266,7 +266,7 @@ async def test_a_forgotten_turn_is_neither_recalled_nor_shown_and_what_it_taught
     await say(door, "t2", "Something else about Zanzibar.", answer="Fine.")
     done = await door(FORGET, session_id="s1", turn_ids=["t1"])
     assert done["turns"] == [{"turn_id": "t1", "items": 2}]
-    assert [one["fact_id"] for one in done["facts"]] == ["user_name"]
+    assert [one["fact_id"] for one in done["facts"]] == ["user_name", "user_statement"]
     prepared = await ask(door, "Who keeps bees in Zanzibar? What is my name?")
     assert "bees" not in str(prepared["input_items"][:-1])
     assert "Ada" not in str(prepared["input_items"])

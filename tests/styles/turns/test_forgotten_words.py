@@ -513,3 +513,23 @@ async def test_husband_is_forgotten_and_a_friend_stays(door: Door) -> None:
     done = await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
     assert ["tot" in one["text"] for one in done["sentences"]] == [True]
     assert "Celle" in await told(door, "Wo ist Hedwig?", session="new", user_id="ada")
+
+
+async def test_everything_about_a_person_goes_from_a_long_quote_too(door: Door) -> None:
+    said = (
+        "Im Vertrauen gesagt: mein Nachbar, Herr Krüger, trinkt seit dem Frühjahr wieder. Sein Enkel"
+        " Paul mäht mir übrigens jeden Sonnabend den Rasen."
+    )
+    await say(door, "t1", said, user_id="ada")
+    query = "alles über Herrn Krüger"
+    await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    listed = str(await door(LIST, session_id="s1", user_id="ada"))
+    assert "trinkt" not in listed
+    assert "Paul" in listed
+
+
+async def test_health_is_forgotten_by_the_name_of_its_kind(door: Door) -> None:
+    await say(door, "t1", "My doctor thinks I might be coeliac.", user_id="ada")
+    query = "everything about my health"
+    await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    assert "coeliac" not in str(await door(LIST, session_id="s1", user_id="ada"))

@@ -299,10 +299,12 @@ class FactRemoval:
         said = await said_terms(tx, speaker, targets.question)
         if name := whole_name(targets.question, said):
             return _Named([*targets.names, *_held_by_name(current, name)], name=name)
+        requested = requested_fact_ids(targets.question)
+        found += [one for one in current if one.statement.fact_id in requested and one not in found]
         found = without_others(found, targets.question)
         named, parts = whole_and_parts(targets.question, named_by(targets.question, found, said))
         left = {fact.statement.fact_id for fact in found if fact not in named}
-        with_past = requested_fact_ids(targets.question).intersection(TOPICS_BY_FACT) - left
+        with_past = requested.intersection(TOPICS_BY_FACT) - left
         names = [
             *targets.names,
             *(

@@ -18,6 +18,7 @@ from memsvc.core.facts import Fact, FactState
 from memsvc.core.frozen import frozen
 from memsvc.core.ports import PassageSearch
 from memsvc.core.redaction import (
+    LEFT_OUT,
     Redaction,
     changed_line,
     comparable,
@@ -153,8 +154,9 @@ def redaction_of(
 
 
 def is_quote(fact: Fact) -> bool:
-    """Return whether a fact is the plain words of a message, without a topic."""
-    return comparable(fact.statement.value) == comparable(fact.statement.statement)
+    """Return whether a fact is the plain words of a message, or how they begin, without a topic."""
+    value, said = comparable(fact.statement.value), comparable(fact.statement.statement)
+    return said.startswith(value) if fact.statement.value.endswith(LEFT_OUT) else said == value
 
 
 Left = dict[str, dict[str, TurnItem]]

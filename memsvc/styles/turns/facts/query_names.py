@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Final
 
@@ -63,6 +63,24 @@ _BIRTHDAYS: Final = frozenset(
 )
 
 
+_KEYS: Final[Mapping[str, str]] = {
+    word: key for language in LANGUAGES for word, key in language.keys.items()
+}
+_GENERIC: Final = frozenset(("partner", "child", "pet"))
+"""Keys by which people also name those who have a key of their own: "my kids" are sons as well."""
+_RELATIONS: Final = frozenset(_KEYS.values()) - _GENERIC
+
+
+def _relations(question: str) -> frozenset[str]:
+    """Return the keys of relations, pets and things that a question names; none for "my kids"."""
+    low = question.casefold()
+    words = re.findall(r"\w+", low)
+    found = {_KEYS.get(word, word) for word in words} & (_RELATIONS | _GENERIC)
+    if CJK.search(low):
+        found |= {key for word, key in _KEYS.items() if CJK.search(word) and word in low}
+    return frozenset(found) if found.isdisjoint(_GENERIC) else frozenset()
+
+
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
     """Return the facts of the kinds that a question asks for, if it says which ones.
 
@@ -120,6 +138,7 @@ def whole_name(question: str, said: Set[str]) -> str:
         is_word = len(words) == 1 and not CJK.search(question) and not requested_fact_ids(question)
         words = words if is_titled or is_word else []
     else:
+        names = [word for word in names if not _TITLE.fullmatch(word)]
         words = names or words[: len(words) == 1]
     name = " ".join(words)
     asked = content_terms(name)
@@ -134,6 +153,8 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     several facts is not evidence for any of them. `said` are those terms of the question that the
     person has used before."""
     asked = set(query_terms(question))
+    if relations := _relations(question):
+        found = [one for one in found if one.statement.key not in _RELATIONS - relations]
     if of_kind := _of_kind(question, found, said):
         stated = {comparable(fact.statement.statement) for fact in of_kind}
         return [  # "my dog Rex" names the dog as well, that the same sentence states
@@ -167,7 +188,7 @@ def whole_and_parts(question: str, named: Iterable[Fact]) -> tuple[list[Fact], l
         )
         counts = [len(asked.intersection(terms(one))) for one in each]
         meant = [one for one, count in zip(each, counts, strict=True) if 2 * count > max(counts)]
-        if len(meant) < len(each):
+        if 0 < len(meant) < len(each):
             parts += [SaidSentence(source.session, source.turn, one) for one in meant]
         else:
             whole.append(fact)
