@@ -279,6 +279,9 @@ LINES_MAX: Final = 200
 LINE_CHARS_MAX: Final = 320
 TERMS_MIN: Final = 2
 HEADING_TOK: Final = 8
+LEFT_OUT_NOTE: Final = (
+    "(Older entries were left out to stay within the size limit; the history has them.)"
+)
 
 _KIND_NAMES: Final = ("Decisions", "Tasks", "Open questions", "Facts", "Notes")
 _DECISION, _TASK, _QUESTION, _FACT, _NOTE = range(5)
@@ -358,7 +361,7 @@ def extracted(
     """Return the most informative lines of the board and new entries, within `tokens_max` tokens.
 
     Lines name their speakers and are sorted into decisions, tasks, open questions, facts and notes,
-    each oldest first.
+    each oldest first. A note at the end says if some were left out, now or earlier.
 
     Of lines that say nearly the same, or differ in one amount or time alone, the newest is kept.
     One that reverses an older one replaces it, as an answer does its question. Greetings and
@@ -371,15 +374,18 @@ def extracted(
     last = max((line.order for line in lines), default=0)
     first = min((line.order for line in lines), default=0)
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
-    remaining = tokens_max - HEADING_TOK * len(_KIND_NAMES)
+    note = f"\n\n{LEFT_OUT_NOTE}"
+    remaining = tokens_max - HEADING_TOK * len(_KIND_NAMES) - count(note)
     chosen: list[_BoardLine] = []
     for line in ranked:
         cost = count(line.text_line + "\n")
         if cost <= remaining:
             chosen.append(line)
             remaining -= cost
-    while chosen and count(text := _written(chosen)) > tokens_max:
+    is_whole = len(chosen) == len(lines) < LINES_MAX and LEFT_OUT_NOTE not in board
+    while chosen and count(text := _written(chosen) + ("" if is_whole else note)) > tokens_max:
         chosen.pop()
+        is_whole = False
     return text if chosen else ""
 
 
@@ -405,6 +411,8 @@ def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
                 else line.strip("*: ")
             )
             kind = _KIND_NAMES.index(title) if title in _KIND_NAMES else None
+        elif line == LEFT_OUT_NOTE:
+            continue
         elif _LIST_MARK.match(line):
             found.append((kind, _LIST_MARK.sub("", line)))
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.styles.whiteboard.entries import BoardEntry
-from memsvc.styles.whiteboard.extractive import extracted
+from memsvc.styles.whiteboard.extractive import LEFT_OUT_NOTE, extracted
 from tests.door import Door
 from tests.styles.whiteboard.conftest import Opened
 from tests.styles.whiteboard.pages import WHO, entry, note, read
@@ -387,3 +387,13 @@ async def test_reason_of_a_change_does_not_keep_what_it_changes(made: Any) -> No
     )
     assert "decide on the date" not in board
     assert "17 March" in board
+
+
+async def test_board_says_that_older_entries_were_left_out(made: Any) -> None:
+    said = [f"We decided that shop {number} opens at noon." for number in range(60)]
+    assert LEFT_OUT_NOTE not in made(*said[:5])
+    board = made("\n".join(said), tokens_max=500)
+    assert board.endswith(f"\n\n{LEFT_OUT_NOTE}")
+    later = made("My name is Ada.", board=board)
+    assert later.count(LEFT_OUT_NOTE) == 1
+    assert later.endswith(LEFT_OUT_NOTE)
