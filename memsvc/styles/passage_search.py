@@ -20,6 +20,8 @@ from memsvc.styles.embedding import Embedding, embed_query
 
 CANDIDATES: Final = 100
 VECTOR_WEIGHT: Final = 0.3
+CLEAR_MIN: Final = 0.1
+"""How far above all others a cosine has to be that finds a passage although it is not near."""
 ENTRY_CHARS_MAX: Final = 100_000
 
 
@@ -35,7 +37,8 @@ async def scores(
 ) -> Mapping[PassageKey, float]:
     """Return the best chunks for a question by score.
 
-    Without its embedding words alone count.
+    Without its embedding words alone count. With it a chunk without any of its words is found if
+    its meaning is near, or clearly nearer than that of all others.
     """
     query = query_terms(question)
     limit = best if embedding is None else candidates
@@ -44,12 +47,12 @@ async def scores(
     )
     if embedding is None:
         return matched
+    cosines = await passages.match_embedding(tx, where, embedding, best=limit)
+    clear = embedding.standing_out(cosines, near=0.0, clear=CLEAR_MIN)
     by_embedding = {
         place: cosine
-        for place, cosine in (
-            await passages.match_embedding(tx, where, embedding, best=limit)
-        ).items()
-        if place in matched or embedding.is_near(cosine)
+        for place, cosine in cosines.items()
+        if place in matched or place == clear or embedding.is_near(cosine)
     }
     return merge_scores(matched, by_embedding, cosine_weight=vector_weight)
 

@@ -14,7 +14,7 @@ from memsvc.core.ports import Embedder, Reranker
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.embedding import EMBED_JOB, PAUSE_S, SWEEP_JOB
-from tests.door import open_door
+from tests.door import Door, open_door
 from tests.endpoints import provider
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
 from tests.styles.files.conftest import FileDoor
@@ -240,3 +240,31 @@ async def test_a_file_that_goes_while_the_reranker_thinks_does_no_harm(
     assert await found(files, "walrus") == ["/1", "/2", "/3"]  # it was there when the search began
     judge.between = lambda: asyncio.sleep(0)
     assert await found(files, "walrus") == ["/2", "/3"]
+
+
+NOTES = {
+    "/pump.md": "Our neighbours complain that the heat pump is too noisy.",
+    "/puppy.md": "The puppy is afraid of thunder and hides under the bed.",
+    "/bus.md": "The bus line 14 does not run on Sundays.",
+    "/cake.md": "Grandma's recipe for plum cake needs a kilo of plums.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("too loud", ["/pump.md"]),
+        ("public transport at the weekend", ["/bus.md"]),
+        ("fruit dessert", ["/cake.md"]),
+        ("Hund hat Angst vor Gewitter", ["/puppy.md"]),
+        ("capital of Mongolia", []),
+        ("history of the Roman empire", []),
+    ],
+)
+async def test_passage_that_stands_out_is_found_in_other_words(
+    encoding_door: Door, query: str, paths: list[str]
+) -> None:
+    files = FileDoor(encoding_door)
+    for path, text in NOTES.items():
+        await files.write(path, text)
+    assert await found(files, query) == paths
