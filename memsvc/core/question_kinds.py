@@ -109,9 +109,8 @@ _QUOTED: Final = re.compile(
 _REQUEST: Final = _words(
     r"(?<!did you )(?:tell|give|show|teach|name|explain(?: to)?) (?:me|us)|explain .{1,80} to me"
     r"|(?:i|i'd) (?:need|want|like|would like|love) to know|i wonder|i'm (?:wondering|curious)"
-    r"|(?:write|translate|check|calculate|convert) .{1,80} for me"
     r"|(?:sag|nenn|erzahl|gib|zeig|erklar|schreib|ubersetz)e? (?:mir|uns)|ich (?:will|mochte|wurde gern) wissen"
-    r"|(?:(?!haben|hatten)\w{2,}n sie|(?:kannst|konntest|wurdest) du) (?:mir|uns)"
+    r"|(?:(?:konnen|konnten|wurden|geben|sagen|zeigen|nennen|erklaren|schreiben|erzahlen|ubersetzen|suchen|machen|empfehlen|helfen) sie|(?:kannst|konntest|wurdest) du) (?:mir|uns)"
     r"|(?:me|nos) (?:dices|cuentas|das|explicas|puedes?|podrias?|podria)|quiero saber"
     r"|(?:dis|raconte|donne|explique|montre|cite|dites|racontez|donnez|expliquez|montrez|citez|ecrivez|traduisez)[- ](?:moi|nous)|j'aimerais savoir"
     r"|(?:tu|vous) (?:me|nous) (?:dis|racontes|donnes|expliques)|(?:peux-tu|pourrais-tu|pouvez-vous|pourriez-vous) (?:me|nous)|je (?:voudrais|veux) savoir",

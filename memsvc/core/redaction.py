@@ -66,6 +66,9 @@ class Redaction:
     def ranges(self, text: str) -> list[Range]:
         """Return what to remove of a text, in order."""
         statements = [comparable(one) for one in self.statements if one]
+        stated = {
+            comparable(one[start:end]) for one in self.statements for start, end in sentences(one)
+        }
         numbers = {
             (said[:_CHARS_READ], number)
             for said in statements
@@ -91,7 +94,7 @@ class Redaction:
             parts = self._parts(text[start:stop], sentence, beside, values) if beside else []
             if parts:
                 found += [(start + first, start + last) for first, last in parts]
-            elif values or not beside or sentence in statements:
+            elif values or not beside or sentence in stated:
                 found.append((start, stop))
         return found
 

@@ -214,16 +214,15 @@ class Embedding:
             self._questions.move_to_end(key)
             self._meter.add("memsvc_embedding_cached_total")
             return kept
-        if self._waits:
-            await self._embedder.load()
         if (
             not text.strip()
-            or not self._embedder.is_ready
+            or not (self._embedder.is_ready or self._waits)
             or (self._paused_until is not None and self._clock.now() < self._paused_until)
         ):
             return None
         started = perf_counter()
         try:
+            await self._embedder.load()
             vector = await self._embedder.embed_question(text)
         except MemsvcError as error:
             self._record_failure("question", error)

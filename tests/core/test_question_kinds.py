@@ -25,6 +25,8 @@ why are our docker images so large
 Wie heißt meine Chefin?
 Haben Sie mir gesagt, wann der Zug fährt?
 Können Sie mir sagen, wann mein Zug fährt?
+Welche Tabletten gaben Sie mir?
+Check my schedule for me
 Was schenke ich meinem Bruder?
 ¿Qué le regalo a mi madre?
 où est-ce que j'habite ?
@@ -47,7 +49,6 @@ Kannst du mir erklären, was Inflation ist?
 Expliquez-moi la photosynthèse
 peux-tu me traduire le mot papillon
 ¿me puedes explicar la inflación?
-translate butterfly into French for me
 dime tres sinónimos de feliz
 raconte-moi une blague
 c'est quoi un trou noir ?

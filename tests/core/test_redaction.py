@@ -94,3 +94,9 @@ def test_a_whole_sentence_goes_although_another_fact_holds_it_with_the_next_one(
     said = "In confidence: my neighbour drinks. His grandson mows my lawn."
     redaction = Redaction(["In confidence: my neighbour drinks."], [], kept=[said])
     assert redaction.applied(said) == "…His grandson mows my lawn."
+
+
+def test_sentence_of_a_forgotten_statement_goes_from_a_fact_that_quotes_it_too() -> None:
+    kept = "I live in Rome. I had an operation."
+    redaction = Redaction(["I had an operation. It was in May."], [], kept=[kept])
+    assert redaction.applied(kept) == "I live in Rome. …"

@@ -248,8 +248,8 @@ _OF_A_THING: Final = re.compile(
 )
 """Words by which somebody moves or separates a thing."""
 _THING_DIED: Final = re.compile(
-    r"\b(?:car|van|truck|bike|engine|battery|phone|laptop|computer|tablet|printer|router|fridge|freezer|oven|boiler|dishwasher|machine|tv|telly|camera|server"
-    r"|portable|telephone|ordi\w*|voiture|moteur|batterie|movil|coche|portatil|ordenador|bateria|lavadora|nevera)\b\W+(?:\w+\W+){0,2}?(?:died|dead|mort|morte|murio|muerto|muerta)\b"
+    r"(?<!\bby a )(?<!\bby the )(?<!\bpar une )(?<!\bpor un )\b(?:car|van|truck|bike|engine|battery|phone|laptop|computer|tablet|printer|router|fridge|freezer|oven|boiler|dishwasher|machine|tv|telly|camera|server"
+    r"|portable|telephone|ordi\w*|voiture|moteur|batterie|movil|coche|portatil|ordenador|bateria|lavadora|nevera)\b (?:(?!and\b|et\b|y\b)\w+ ){0,2}?(?:died|dead|mort|morte|murio|muerto|muerta)\b"
 )
 """A thing that no longer works, which is no death."""
 _QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
@@ -341,8 +341,8 @@ def _labels(sentence: str, told: _Told) -> _Labels:
         topics, expired_topics = topics - _OF_PEOPLE, expired_topics - _OF_PEOPLE
     if "food" in topics:
         topics -= {"life"}  # animals that are eaten
-    if _THING_DIED.search(words):
-        expired_topics = expired_topics - {"life"} | topics & _THINGS
+    if "life" not in topics and _THING_DIED.search(words):
+        expired_topics = (expired_topics - {"life"}) | (topics & _THINGS)
     if _QUIT_HABIT.search(words):
         expired_topics -= {"job"}
     resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced

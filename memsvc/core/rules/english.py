@@ -44,7 +44,7 @@ _UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|a
 _OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from)(?: (?!and\b|who\b|with\b)[\w.'-]+){1,4}?(?:,| and)"
 _NO_NAME = r"(?!\w+(?:\wan|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
-_NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
+_NO_NAME += r"|pregnant|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
 _SMALL_NAME = (
     rf"{_NO_NAME}(?!\w+(?:ous|ful|less|ble|nant|ive)\b|(?:(?:fe)?male|trans|bi|queer|straight|widow|broke|stuck|upset|scared|pretty|just|only|almost|already)\b)"
     r"{small}(?=,? \(?\d\d\b(?: (?:years|yo\b|y/o|and|from)| *[.,;!)\n]|$)"
@@ -101,7 +101,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.TODAY, "today", "today i need {v}", "Today I need milk", "milk", "If today I need milk, I go.", plain=True),
     Rule(t.WEEK, "week", "this week i need {v}", "This week I need a plan", "a plan", "This week we need x.", plain=True),
     Rule(t.NAME, "name", "my (?:full |real |first )?name's {name}", "My name's Ada.", "Ada", "Her name's Ada."),
-    Rule(t.NAME, "m am this", rf"(?:hi|hello|hey)(?: there| all)?[,!.]? (?:i'm|i am|this is) {_NO_NAME}{{name}}(?![\w'-]| \w)", "Hi, I'm Ada!", "Ada",
+    Rule(t.NAME, "m am", rf"(?:hi|hello|hey)(?: there| all)?[,!.]? (?:i'm|i am) {_NO_NAME}{{name}}(?![\w'-]| \w)", "Hi, I'm Ada!", "Ada",
          "Hi, I'm German and tired."),
     Rule(t.NAME, "called", "(?:i'm|i am) called {name}", "I'm called Ada.", "Ada", "I called Ada."),
     Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=(?:, (?:and )?| and |\. )(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",

@@ -43,42 +43,71 @@ _DONE: Final = re.compile(
     re.IGNORECASE,
 )
 """Matches an assistant's sentence that confirms that something was forgotten."""
-# fmt: on
-# fmt: off
 _CLAUSE_OF_ONES_OWN: Final = re.compile(
-    r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|im|i'?ve|we|ich|wir)\b", re.IGNORECASE
+    r"[,;，、]\s*(?:but|aber|sino|pero|mais|但|でも)\b|[,;]\s*(?:i|i'?ve|we|ich|wir)\b|[,;]\s*im (?!frühling)\w+ing\b", re.IGNORECASE
 )
 """Matches where a new clause follows a request: "forget it, I'm moving to Rome"."""
-_SHORT_OBJECT: Final = (
-    r"\W*(?!(?:what|that|how|where|who|why|if|everything|anything|dass|daß|was|wie|wo|wer|warum|alles|que|qué|lo que|cómo|quién|todo|ce que|qui|tout|où|comment)\b)"
-    r"(?:[^\s,;，；]+ ){0,5}[^\s,;，；]+?(?:[,;] ?| [-–—]+ |[，；])"
+_DAY: Final = (
+    r"(?:\d|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend|januar|februar|märz|mai|juni|juli|oktober|dezember"
+    r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b|[月日号周])"
 )
-_NEW_VALUE: Final = re.compile(
-    _SHORT_OBJECT
-    + r"(?!(?:and|or|it|its|it's|he|she|they|his|her|their|who|which|that|und|oder|es|er|sie|seine?|ihre?|y|o|él|ella|su|que|et|ou|c'est|il|elle|ils|elles|son|sa|ses|qui)\b|[他她它])"
-    r"(?=(?:[^\s,;]+ ){0,5}?(?:\S+'s|is|are|will|ist|sind|wird|liegt|es|son|está|será|est|sont|sera) \S|[^，。；]{0,10}(?:是|改|换|在))",
+_NOW: Final = (
+    r"(?:\b(?:now|instead|will|jetzt|nun|stattdessen|wird|ahora|será|maintenant|désormais|sera)\b|改[成为]|换成|现在)"
+)
+_OBJECT: Final = r"(?P<old>(?:[^\s,;，；]{1,60} ){0,6}[^\s,;，；]{1,60}?)(?:[,;] ?+| [-–—]+ |[，；])"
+"""A request's short object, up to the next clause."""
+_OTHER_CLAUSE: Final = re.compile(
+    rf"\W{{0,5}}{_OBJECT}"
+    r"(?!(?:and|or|it|its|it's|he|she|they|my|our|his|her|their|who|which|that|und|oder|es|er|sie|meine?|unsere?|seine?|ihre?|y|o|él|ella|mi|su|que|et|ou|c'est|il|elle|ils|elles|mon|ma|notre|son|sa|ses|qui)\b|[他她它])"
+    rf"(?P<new>(?:(?=.{{0,80}}{_NOW})|(?=.{{0,80}}{_DAY})).+)",
     re.IGNORECASE,
 )
-"""Matches a request's short object up to a clause that says what holds instead: "forget Friday, the
-dentist is on Monday". A clause about a person belongs to what is to be forgotten."""
 _CORRECTED: Final = re.compile(
-    _SHORT_OBJECT + r"(?:it'?s|it is|it'?ll be|it will be|es ist|c'est|ce sera|es|será)\b.*(?:\d|\b(?:now|instead|jetzt|nun|stattdessen|maintenant|ahora)\b|\w(?:day|tag|di)\b)",
-    re.IGNORECASE,
+    rf"\W{{0,5}}{_OBJECT}(?:it'?s|it is|it'?ll be|it will be|es ist|c'est|ce sera|es|será)\b(?P<new>.+)", re.IGNORECASE
 )
-"""Matches what corrects a value, and asks to forget nothing: "forget the number, it's 0171 now"."""
+"""Matches what may correct a value: "forget the number, it's 0171 now"."""
 # fmt: on
 
 
 def forget_requests(text: str) -> Iterator[Span]:
-    """Yield the spans of a user's text that ask to forget something."""
+    """Yield the spans of a user's text that ask to forget something.
+
+    A clause that says what holds instead is not part of them, and "forget Monday, it's Tuesday"
+    asks for nothing."""
     if not _WORD.search(text):
         return
     for start, end in sentence_spans(text):
         request = _REQUEST.match(text, start, end)
-        if request and not _CORRECTED.match(text, request.end(), end):
-            new = _NEW_VALUE.match(text, request.end(), end)
+        if request is None or _is_correction(text, request.end(), end):
+            continue
+        if (new := _new_value(text, request.end(), end)) is not None:
+            yield start, new
+        else:
             own = _CLAUSE_OF_ONES_OWN.search(text, request.end(), end)
-            yield start, new.end() if new else own.start() + 1 if own else end
+            yield start, own.start() + 1 if own else end
+
+
+def _is_correction(text: str, start: int, end: int) -> bool:
+    """Return whether what follows a request names a new number or day for a value or a day."""
+    found = _CORRECTED.match(text, start, end)
+    if found is None or not re.search(_DAY, found["new"], re.IGNORECASE):
+        return False
+    return any(
+        re.search(pattern, found[side], re.IGNORECASE)
+        for pattern, side in ((_NOW, "new"), (_DAY, "old"))
+    )
+
+
+def _new_value(text: str, start: int, end: int) -> int | None:
+    """Return where a clause begins that says what holds instead of what is to be forgotten.
+
+    It says what holds now, or names another day: "forget Friday, the dentist is on Monday"."""
+    found = _OTHER_CLAUSE.match(text, start, end)
+    if found is None:
+        return None
+    is_now = re.search(_NOW, found["new"], re.IGNORECASE)
+    return found.start("new") if is_now or re.search(_DAY, found["old"], re.IGNORECASE) else None
 
 
 def mentions_forgetting(text: str) -> bool:

@@ -54,8 +54,8 @@ GERMAN = Language(
         Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) (?:übrigens |eigentlich )?(?!nicht|auch|dich|euch|sie|so|das|es|wie|alle|jetzt){small}", "ich heiße ada", "ada", "ich heiße nicht ada"),
         Rule(t.NAME, "bin", r"\A\W*(?:(?:hallo|hi|hey|moin|servus|guten (?:tag|morgen|abend))(?: zusammen)?[,!. ]+ *)?ich bin (?!\w+(?:isch|lich|ig|los|iert|haft|er|erin|ung|vegan|tet|den)\b|(?:neu|müde|krank|single|mutter|student|gerade|jetzt|schon|erst|vegan|trans)\b)"
              r"{small}(?=,? \(?\d\d\b(?: (?:jahre|und)| *[.,;!)\n]|$)|, (?:und )?(?:(?:ich )?(?:wohne|lebe|komme|arbeite)|aus)\b)", "hallo, ich bin ada, 41", "ada", "ich bin müde, 41 mails heute"),
-        Rule(t.NAME, "bin ist spricht", r"\A\W*(?:hallo|hi|hey|moin|servus|guten (?:tag|morgen|abend))(?: zusammen)?[,!.]? (?:ich bin|hier ist|hier spricht) (?:(?:die|der) )?"
-             r"(?!\w+(?:er|erin|ist|istin|ent|entin|ant|antin|arzt|ärztin|ung|frau|mann|wirt|kraft)\b|(?:koch|köchin|anwalt|anwältin|arzt|vater|mutter|mama|papa|oma|opa|single|witwe|witwer|azubi|neu)\b){name}(?![\w'-]| \w)", "Hallo, ich bin Ada.", "Ada", "Hallo, ich bin Lehrerin."),
+        Rule(t.NAME, "bin spricht", r"\A\W*(?:hallo|hi|hey|moin|servus|guten (?:tag|morgen|abend))(?: zusammen)?[,!.]? (?:ich bin|hier spricht) (?:(?:die|der) )?"
+             r"(?!\w+(?:er|erin|ist|istin|ent|entin|ant|antin|arzt|ärztin|ung|frau|mann|wirt|kraft)\b|(?:koch|köchin|anwalt|anwältin|arzt|vater|mutter|mama|papa|oma|opa|single|witwe|witwer|azubi|neu|deutsche[rn]?|\w+ier)\b){name}(?![\w'-]| \w)", "Hallo, ich bin Ada.", "Ada", "Hallo, ich bin Lehrerin."),
         Rule(t.NAME, "name", r"mein (?:voller |richtiger )?name (?:ist|lautet) {name}", "Mein Name ist Ada.", "Ada",
              "Sein Name ist Ada."),
         retraction(t.NAME, "name heiße heisse", r"(?:mein name ist|ich (?:heiße|heisse)) nicht(?: mehr)? {v}",

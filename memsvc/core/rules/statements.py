@@ -217,9 +217,9 @@ def statements_in(whole: Message, read_already: Sequence[tuple[int, int, str]]) 
 def _own_clause(
     text: str, start: int, end: int, read_already: Sequence[tuple[int, int, str]]
 ) -> int | None:
-    """Return where the clause about the speaker begins that stands behind all that rules have read.
+    """Return where the first clause about the speaker starts after the last match of a rule.
 
-    "I like hiking, and I play the cello": it is a statement as if it stood alone."""
+    None if there is none. In "I like hiking, and I play the cello" it is a statement of its own."""
     read = max(until for at, until, _ in read_already if at < end and start < until)
     clause = _NEXT_CLAUSE.search(text, read, end)
     return clause.end() if clause else None

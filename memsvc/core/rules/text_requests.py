@@ -198,7 +198,9 @@ _INTRODUCED: Final = re.compile(
     r"\W*(?:[^\W\d_]+(?: \w+){0,2}[,!.]* )?(?i:i'?m|i am|my name is|this is|ich bin|ich heiße|mein name ist|je m'appelle|je suis|moi,? c'est|me llamo|soy|mi nombre es) [^\W\d_a-zß-öø-ÿ]"
 )
 """How a message begins whose speaker is named: "Hello, I'm Ada"."""
-_YOURS: Final = re.compile(r"\b(?:yours?|dein\w*|ihnen|votre|vos|vuestr\w+)\b")
+_ADDRESSED: Final = re.compile(
+    r"\b(?:you|yours?|du|dir|dich|dein\w*|ihnen|vous|votre|vos|usted(?:es)?|vuestr\w+)\b"
+)
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
@@ -290,10 +292,6 @@ OUTER_MAX = 6
 """Lines of a message and sentences of a line, from either side, that can be a request."""
 LABEL_CHARS_MAX = 30
 SENTENCE_CHARS_READ = 400
-
-
-# fmt: off
-# fmt: on
 
 
 def detect_language(text: str) -> str:
@@ -405,16 +403,20 @@ def is_about_text(sentence: str) -> bool:
 def tells_of_oneself(text: str) -> bool:
     """Return whether every sentence behind a greeting begins with the speaker: "Hi! I'm Ada.".
 
-    If the speaker is named first, half of them suffice, unless they address somebody or end as a
-    letter does."""
+    If the speaker is named first, half of the sentences behind that suffice, questions aside. None
+    may address somebody, and the text must neither begin nor end as a letter does."""
     low = text.lower()
     sentences = [one for one in re.split(r"(?<=[.!?])\s+|\n", low) if one.strip()]
     own = [
         bool(_OWN_START.match(sentence)) or (at == 0 and is_greeting_phrase(sentence))
         for at, sentence in enumerate(sentences)
     ]
-    if _INTRODUCED.match(text) and not (_YOURS.search(low) or CLOSING.search(text)):
-        return 2 * (1 + sum(own[1:])) >= len(own) and ":" not in text
+    greeting = GREETING.match(text)
+    is_letter = CLOSING.search(text) or ":" in text or (greeting and greeting["formal"])
+    if _INTRODUCED.match(text) and not is_letter:
+        rest = [pair for pair in zip(sentences, own, strict=True) if "?" not in pair[0]][1:]
+        is_addressed = any(_ADDRESSED.search(sentence) for sentence, _ in rest)
+        return not is_addressed and 2 * sum(is_own for _, is_own in rest) >= len(rest)
     return all(own) and _COLON_OR_QUOTE.search(text) is None
 
 

@@ -63,7 +63,7 @@ _EXCHANGE: Final = regex.compile(_INSTEAD, regex.IGNORECASE)
 _REVERSAL: Final = regex.compile(_REVERSED, regex.IGNORECASE)
 _CHANGED: Final = regex.compile(f"{_REVERSED}|{_MOVED}", regex.IGNORECASE)
 _REASON: Final = regex.compile(
-    r",? (?:because|weil|denn|da (?:der|die|das)|parce qu|porque|ya que)\b.*", regex.IGNORECASE
+    r",? (?:because|weil|denn|da (?:der|die|das)|parce qu(?:e|['’]\w+)|porque|ya que)\b.*", regex.IGNORECASE
 )
 """Why something changed, which says nothing of what did."""
 _PHRASE: Final = r"(?P<old>[^,.;:!?\n、。，；！？]{1,60}?)(?=$|[,.;:!?)、。，；！？]| (?:but|because|so|and|as|since|we|i|weil|und|car|et|porque|y)\b)"
@@ -310,18 +310,20 @@ _TO_DO: Final = regex.compile(
     regex.IGNORECASE,
 )
 _DONE: Final = (
-    r"\b(?:done|finished|completed?|(?:is|are|has been|have been|i(?:'ve)?|we(?:'ve)?) (?:now |already |just )?(?:booked|sent|written|wrote|prepared|called|fixed|ordered|paid|sorted)"
-    r"|erledigt|fertig|abgeschlossen|(?:ist|sind|hab\w*) (?:\w+ ){0,3}?ge(?:bucht|schickt|schrieben|kauft|macht|zahlt|liefert)|terminad[oa]s?|hech[oa]s?|list[oa]s?|terminée?s?|fait(?:es?|s)?|finie?s?)\b"
+    r"\b(?:(?:is|are|has been|have been) (?:now |already |all )?(?:done|finished|completed|ready|booked|sent|written|prepared|called|fixed|ordered|paid|sorted)"
+    r"|(?:i(?:'ve)?|we(?:'ve)?) (?:have )?(?:now |already |just )?(?:done|finished|completed|booked|sent|written|wrote|prepared|called|fixed|ordered|paid|sorted)"
+    r"|(?:task )?done(?=:)|erledigt|fertig|abgeschlossen|(?:ist|sind|hab\w*) (?:\w+ ){0,3}?ge(?:bucht|schickt|schrieben|kauft|macht|zahlt|liefert)"
+    r"|(?:está|están) (?:hech[oa]s?|list[oa]s?|terminad[oa]s?)|hecho(?=:)|(?:est|sont) (?:fait(?:es?|s)?|prête?s?|terminée?s?|finie?s?)|fait(?=:))\b"
     r"|\[[xX]\]|✅|已完成|完成了|做完了|搞定|済み|終わりました|終わった"
 )
 _FINISHED: Final = regex.compile(_DONE, regex.IGNORECASE)
 """Words that say that a task is done."""
 _PENDING: Final = regex.compile(
-    r"\b(?:not|never|when|once|until|before|if|after|must|should|needs?|ha[sv]e to|will|please|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|to be"
-    r"|nicht|noch|wenn|sobald|bis|bevor|falls|muss|müssen|soll\w*|bitte|cuando|hasta|si|debe\w*|quand|dès|avant|pas|doit|doivent)\b|n't\b|没|未|请|之前|まだ|たら|[?？]",
+    r"\b(?:not|never|when|once|until|before|if|after|must|should|needs?|ha[sv]e to|will|please|want|almost|nearly|half|partly|cannot|no|nothing|none|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|to be"
+    r"|nicht|kein\w*|fast|beinahe|halb|noch|wenn|sobald|bis|bevor|falls|muss|müssen|soll\w*|bitte|cuando|hasta|si|casi|debe\w*|quand|presque|dès|avant|pas|doit|doivent)\b|n't\b|没|未|请|之前|まだ|たら|[?？]",
     regex.IGNORECASE,
 )
-"""Words beside them that leave it open."""
+"""Words that mean that a task is still open although the words of `_DONE` occur."""
 _USER_WORDS: Final = regex.compile(
     r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫",
     regex.IGNORECASE,
@@ -331,8 +333,10 @@ _NUMBER: Final = regex.compile(r"\p{N}")
 _HEADING: Final = regex.compile(r"#{1,6}\s+|\*\*[^*\n]{1,80}\*\*:?\Z")
 _LIST_MARK: Final = regex.compile(r"\A(?:[-*•・+]|\d{1,3}[.)])\s+")
 _SPEAKER: Final = regex.compile(r" \(([^()\n]{1,64})\)\Z")
-_LABEL: Final = regex.compile(r"(?P<name>\p{Lu}[\w.'-]{1,30}(?: \p{Lu}[\w.'-]{0,30})?):\s+(?=\S)")
-"""How a line begins that says who speaks, unless it is a label of a kind of line."""
+_LABEL: Final = regex.compile(
+    r"(?P<name>\p{Lu}[\w.'-]{1,30}(?: \p{Lu}[\w.'-]{0,30})?):\s+(?=\S.*[.!?。！？]\s*\Z)"
+)
+"""How a line begins that says who speaks, unless the label names a topic, such as "Task"."""
 _TOPIC_LABEL: Final = regex.compile(
     rf"{_RESOLVE_WORDS.pattern}|{_TO_DO.pattern}|{_DONE}"
     r"|\b(?:agenda|risks?|ideas?|goals?|results?|outcome|open|beschluss|beschlüsse|ergebnis|offen|risiko|idee|ziel|acuerdo|objetivo|résultat|objectif)\b",
@@ -364,7 +368,8 @@ def extracted(
     each oldest first. A note at the end says if some were left out, now or earlier.
 
     Of lines that say nearly the same, or differ in one amount or time alone, the newest is kept.
-    One that reverses an older one replaces it, as an answer does its question. Greetings and
+    One that reverses an older one replaces it, as an answer does its question and a report that it
+    is done a task. Greetings and
     fillers are left out. The same board and entries give the same board; "" where nothing was
     worth a line.
     """
@@ -427,7 +432,9 @@ def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
 
 
 def _by_speaker(new: Iterable[BoardEntry]) -> Iterator[BoardEntry]:
-    """Yield what each speaker says in entries whose lines begin with a name: "Jonas: I agree."."""
+    """Yield what each speaker says in entries whose lines begin with a name: "Jonas: I agree.".
+
+    A speaker's words end at the next label or at a blank line."""
     for entry in new:
         role, said = entry.role, list[str]()
         for line in entry.content.split("\n"):
@@ -435,6 +442,9 @@ def _by_speaker(new: Iterable[BoardEntry]) -> Iterator[BoardEntry]:
             if label and is_speaker(label["name"]) and not _TOPIC_LABEL.search(label[0]):
                 yield replace(entry, role=role, content="\n".join(said))
                 role, said = label["name"], [line[label.end() :]]
+            elif role != entry.role and not line.strip():
+                yield replace(entry, role=role, content="\n".join(said))
+                role, said = entry.role, []
             else:
                 said.append(line)
         yield replace(entry, role=role, content="\n".join(said))
@@ -546,17 +556,17 @@ def _reversed_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLi
 
 
 def _done_by(line: _BoardLine, lines: Sequence[_BoardLine]) -> list[_BoardLine]:
-    """Return the task that a line says is done: the one that has most of its words, if only one."""
+    """Return the one task that a line reports as done; nothing if several match equally."""
     if not _is_done(line.text):
         return []
     done = frozenset(own_terms(_FINISHED.sub(" ", line.text)))
-    shares = {
+    counts = {
         task.order: len(done & task.terms.terms)
         for task in lines
         if task.kind == _TASK or task.text.startswith("[ ]")
     }
-    most = max(shares.values(), default=0)
-    best = [task for task in lines if shares.get(task.order) == most]
+    most = max(counts.values(), default=0)
+    best = [task for task in lines if counts.get(task.order) == most]
     return best if len(best) == 1 and 2 * most >= max(1, len(done)) else []
 
 

@@ -1,5 +1,7 @@
 """Requests to forget something are not remembered themselves."""
 
+from time import perf_counter
+
 import pytest
 
 from memsvc.core.rules.forget_requests import without_forgetting
@@ -89,7 +91,7 @@ def test_what_is_said_beside_a_request_stays(text: str, left: str) -> None:
         ("forget friday, dentist is monday the 7th", "dentist is monday the 7th"),
         ("forget about september, the wedding is in june", "the wedding is in june"),
         ("forget the diet, im doing intermittent fasting instead", "im doing intermittent fasting"),
-        ("Vergiß den Mantel, der Schlüssel liegt bei Hedwig.", "der Schlüssel liegt bei Hedwig."),
+        ("Vergiß den Mantel, der Schlüssel liegt nun bei Hedwig.", "der Schlüssel liegt nun"),
         ("olvida el viernes, la cita es el lunes", "la cita es el lunes"),
         ("oublie vendredi, le rendez-vous est lundi", "le rendez-vous est lundi"),
         ("忘掉绿色，走廊改成蓝色", "走廊改成蓝色"),
@@ -111,6 +113,16 @@ def test_correction_of_a_value_is_no_request_to_forget(text: str) -> None:
     [
         "forget what I said about Anna, the baby is not his",
         "forget anna, she is pregnant",
+        "Forget my PIN, it's 4821.",
+        "Please forget my address, it is 12 Main Street.",
+        "Forget my birthday, it's on March 3.",
+        "Forget my diagnosis, it's epilepsy and I take 40 mg Keppra.",
+        "Forget my brother, Tom is in jail.",
+        "Forget my salary, 80000 is nobody's business.",
+        "Forget my therapy, my therapist is Dr Lee and I have depression.",
+        "Vergiss meine Operation, im März lag ich in der Charité.",
+        "Vergiss meine Diagnose, es ist Epilepsie seit 2019.",
+        "Oublie l'hôpital, la chimio est finie",
         "Please forget that my PIN is 4711, it is private.",
         "Vergiss Anna, die schwanger ist.",
         "Vergiss meine Diagnose, es ist mir peinlich.",
@@ -137,3 +149,10 @@ async def test_request_to_forget_is_neither_learnt_nor_recalled(door: Door) -> N
         assert "asthma" not in str(prepared).replace(question, "")
     found = await ask(door, "Which instrument does Ines play?", session="tuesday", user_id="mara")
     assert "cello" in str(found)
+
+
+@pytest.mark.parametrize("filling", ["-", "!", "a ", "a,", "x"])
+def test_long_request_is_read_in_linear_time(filling: str) -> None:
+    started = perf_counter()
+    without_forgetting(f"forget {filling * 16_000} x", is_users=True)
+    assert perf_counter() - started < 0.5

@@ -484,7 +484,7 @@ async def test_short_sentence_that_a_query_means_is_found(
 NEIGHBOUR = "Remember that my neighbour Mr Pike drinks. His grandson Paul mows my lawn on Fridays."
 
 
-async def test_sentence_goes_from_a_fact_that_quotes_more_and_other_facts_of_the_name_stay(
+async def test_forgetting_one_sentence_of_a_fact_keeps_its_others_and_other_facts_of_the_person(
     door: Door,
 ) -> None:
     await say(door, "t1", NEIGHBOUR, user_id="ada")
@@ -533,3 +533,21 @@ async def test_health_is_forgotten_by_the_name_of_its_kind(door: Door) -> None:
     query = "everything about my health"
     await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
     assert "coeliac" not in str(await door(LIST, session_id="s1", user_id="ada"))
+
+
+async def test_sentence_that_goes_on_about_what_is_forgotten_goes_too(door: Door) -> None:
+    said = "Remember that my sister has epilepsy. Her last seizure was in May. I like tea."
+    await say(door, "t1", said, user_id="ada")
+    query = "that my sister has epilepsy"
+    await door(FORGET, session_id="s3", user_id="ada", query=query, dry_run=False)
+    left = str(await door(LIST, session_id="s1", user_id="ada"))
+    left += await told(door, "What about my sister?", session="new", user_id="ada")
+    assert "seizure" not in left
+    assert "tea" in left
+
+
+async def test_title_before_a_name_in_a_query_is_no_relative(door: Door) -> None:
+    await say(door, "t1", "Meine Chefin heißt Frau Krüger. Ich wohne in Kiel.", user_id="ada")
+    query = "dass Frau Krüger trinkt"
+    done = await door(FORGET, session_id="s3", user_id="ada", query=query)
+    assert [one["value"] for one in done["facts"]] == ["Frau Krüger"]

@@ -20,7 +20,6 @@ INTRODUCTIONS = [
     ("salut, je m'appelle nora, j'ai deux enfants", [("user_name", "nora")]),
     ("I'm Jan, I live in Leeds", [("user_name", "Jan"), ("user_home", "Leeds")]),
     ("I'm Tom. I live in Rome.", [("user_name", "Tom"), ("user_home", "Rome")]),
-    ("Hey, this is Mia. I live in Bern.", [("user_name", "Mia"), ("user_home", "Bern")]),
     ("Hallo, ich bin Eva. Ich wohne in Kiel.", [("user_name", "Eva"), ("user_home", "Kiel")]),
     ("Bonjour, je suis Luc. J'habite à Lyon.", [("user_name", "Luc"), ("user_home", "Lyon")]),
     ("Hola, soy Ana. Vivo en Madrid.", [("user_name", "Ana"), ("user_home", "Madrid")]),
@@ -54,6 +53,8 @@ LONG_INTRODUCTIONS = [
 LETTERS = [
     "Hi! I hope you're well. The rent is late, I live in flat 3. Thanks!",
     "Hello, I'm Sarah from number 12. Your dog barks. I work early shifts. Please call me.",
+    "Hello, I'm Sarah from number 12. You play loud music. I work early shifts and have asthma.",
+    "Dear Sir, I'm Tom Hill. I live in Rome. I have asthma. I want a refund.",
     "Hi, I'm Jo from sales. I live in Bonn. I am out from Monday. Kind regards, Jo",
     "Translate to German: Hello, I'm Tom. I live in Rome. I am vegan.",
 ]
@@ -69,6 +70,9 @@ NO_NAMES = [
     "Hi, I'm British. I live in Leeds.",
     "Hallo, ich bin Lehrer. Ich wohne in Ulm.",
     "Bonjour, je suis Française. J'habite à Lyon.",
+    "Hallo, ich bin Deutsche.",
+    "I'm Pregnant. I live in Leeds.",
+    "Hi, this is Urgent!",
     "he said im nora, 41",
     "ich bin vegetarierin, 33, aus kiel",
     "ich bin verheiratet, 33, zwei kinder",

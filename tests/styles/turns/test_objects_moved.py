@@ -73,3 +73,10 @@ async def test_moving_oneself_ends_the_home(door: Door, then: str) -> None:
     profile = await door("memory_profile", user_id="ana")
     assert "Bremen" not in profile["text"] or "questioned" in profile["text"]
     assert "superseded_by" in told or "questioned" in told or "Bremen" not in told
+
+
+async def test_pet_killed_by_a_car_is_in_doubt(door: Door) -> None:
+    await say(door, "t1", "I have a dog called Rex.", session="s1", user_id="ana")
+    await say(door, "t2", "My dog got hit by a car and died.", session="s2", user_id="ana")
+    told = str(await ask(door, "What is my dog called?", session="s3", user_id="ana"))
+    assert "questioned" in told or "superseded_by" in told

@@ -357,6 +357,10 @@ async def test_done_task_is_no_task_any_more(made: Any, task: str, said: str) ->
         "The slides must be done by Friday.",
         "Are the slides done?",
         "The invoices are done.",
+        "The slides are almost done.",
+        "The slides cannot be finished.",
+        "No slides are finished.",
+        "I want the slides done.",
     ],
 )
 async def test_task_stays_open_until_it_is_done(made: Any, said: str) -> None:
@@ -378,6 +382,17 @@ async def test_lines_that_begin_with_a_name_are_of_that_speaker(made: Any) -> No
     assert "- I write the text. (Priya)" in board
     assert "Task: call Ann. (Priya)" in board
     assert "- Decision: we use tea. (user)" in made("Decision: we use tea.")
+
+
+async def test_topic_labels_and_text_behind_a_blank_line_are_of_no_other_speaker(
+    made: Any,
+) -> None:
+    board = made("Frontend: React\nBackend: Go with PostgreSQL\nMonday: dentist")
+    for line in ("Frontend: React", "Backend: Go with PostgreSQL", "Monday: dentist"):
+        assert f"- {line} (user)" in board
+    board = made("Jonas: Agreed. I take it.\n\nMy flight leaves on Friday.")
+    assert "- I take it. (Jonas)" in board
+    assert "- My flight leaves on Friday. (user)" in board
 
 
 async def test_reason_of_a_change_does_not_keep_what_it_changes(made: Any) -> None:

@@ -354,7 +354,7 @@ async def wipe_index(
 async def rewrite_facts(
     tx: Tx, pairs: Sequence[tuple[Fact, Fact]], *, is_shown: bool = False
 ) -> None:
-    """Give the entries of facts, each as it was and is, its words.
+    """Index facts again, given as pairs of the old and the new one, under their new words.
 
     With `is_shown`, hidden ones of active facts are found again."""
     for old, new in pairs:

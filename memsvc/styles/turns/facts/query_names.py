@@ -9,7 +9,8 @@ from typing import Final
 from memsvc.core.analysis import content_terms, query_terms, terms
 from memsvc.core.facts import Fact, Identity
 from memsvc.core.redaction import comparable, sentences
-from memsvc.core.rules.change_words import CJK
+from memsvc.core.rules.change_words import CJK, names_in
+from memsvc.core.rules.changes import COMMON
 from memsvc.core.rules.extraction import LANGUAGES, requested_fact_ids
 from memsvc.core.rules.text_requests import FIRST_PERSON
 from memsvc.core.rules.topics import BIRTHDAY
@@ -63,22 +64,42 @@ _BIRTHDAYS: Final = frozenset(
 )
 
 
+# fmt: off
+_PEOPLE: Final = frozenset((
+    "wife", "husband", "girlfriend", "boyfriend", "mother", "father", "boss", "daughter", "son",
+    "brother", "sister", "niece", "nephew", "cousin", "roommate",
+))
+# fmt: on
+"""Keys of facts about people, each of whom is called by the key or by a word for it."""
 _KEYS: Final[Mapping[str, str]] = {
-    word: key for language in LANGUAGES for word, key in language.keys.items()
+    word: key
+    for language in LANGUAGES
+    for word, key in language.keys.items()
+    if key in _PEOPLE and word not in ("先生", "太太", "主人")
 }
-_GENERIC: Final = frozenset(("partner", "child", "pet"))
-"""Keys by which people also name those who have a key of their own: "my kids" are sons as well."""
-_RELATIONS: Final = frozenset(_KEYS.values()) - _GENERIC
+_ADDRESS: Final = re.compile(rf"\b{_TITLE.pattern} (?=[^\W\d_a-zß-öø-ÿ])")
+_LEANS: Final = re.compile(
+    r"\W*(?:he|she|it|they|his|her|its|their|er|sie|es|seine?|ihre?|il|elle|son|sa|ses|él|ella|su|sus)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that goes on about what the one before it says."""
 
 
-def _relations(question: str) -> frozenset[str]:
-    """Return the keys of relations, pets and things that a question names; none for "my kids"."""
-    low = question.casefold()
+def _people(question: str) -> frozenset[str]:
+    """Return the keys of the people that a question names by what they are to the speaker."""
+    low = _ADDRESS.sub("", question).casefold()
     words = re.findall(r"\w+", low)
-    found = {_KEYS.get(word, word) for word in words} & (_RELATIONS | _GENERIC)
+    found = {_KEYS.get(word, word) for word in words} & _PEOPLE
     if CJK.search(low):
         found |= {key for word, key in _KEYS.items() if CJK.search(word) and word in low}
-    return frozenset(found) if found.isdisjoint(_GENERIC) else frozenset()
+    return frozenset(found)
+
+
+def _is_another(fact: Fact, people: Set[str], asked: Set[str]) -> bool:
+    """Return whether a fact is about another of the user's people, whom the query does not name."""
+    statement = fact.statement
+    is_named = not asked.isdisjoint(terms(statement.value))
+    return bool(people) and statement.key in _PEOPLE - people and not is_named
 
 
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
@@ -153,8 +174,8 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     several facts is not evidence for any of them. `said` are those terms of the question that the
     person has used before."""
     asked = set(query_terms(question))
-    if relations := _relations(question):
-        found = [one for one in found if one.statement.key not in _RELATIONS - relations]
+    people = _people(question)
+    found = [one for one in found if not _is_another(one, people, asked)]
     if of_kind := _of_kind(question, found, said):
         stated = {comparable(fact.statement.statement) for fact in of_kind}
         return [  # "my dog Rex" names the dog as well, that the same sentence states
@@ -164,35 +185,43 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
             or (comparable(fact.statement.statement) in stated and _is_asked(fact, asked))
         ]
     times_said = Counter(comparable(fact.statement.statement) for fact in found)
-    shares: list[tuple[int, Fact]] = []
+    counts: list[tuple[int, Fact]] = []
     for fact in found:
         statement = fact.statement
         words = f"{statement.key} {statement.value} {statement.keywords}"
         if times_said[comparable(statement.statement)] == 1:
             words = f"{words} {statement.statement}"
-        shares.append((len(asked.intersection(terms(words))), fact))
-    most = max((count for count, _ in shares), default=0)
-    return [fact for count, fact in shares if 3 * count >= len(asked) and 2 * count > most]
+        counts.append((len(asked.intersection(terms(words))), fact))
+    most = max((count for count, _ in counts), default=0)
+    return [fact for count, fact in counts if 3 * count >= len(asked) and 2 * count > most]
 
 
 def whole_and_parts(question: str, named: Iterable[Fact]) -> tuple[list[Fact], list[SaidSentence]]:
     """Return the facts that a question names as a whole, and the sentences it names of others.
 
-    Those quote several sentences, of which only some have most of the question's words."""
+    Those quote several sentences, of which only some have most of the question's words. A sentence
+    that goes on about one of these ("Her last seizure was in May.") is meant too, unless it names
+    somebody else."""
     whole, parts = list[Fact](), list[SaidSentence]()
     asked = set(query_terms(question))
     for fact in named:
         said, source = fact.statement.statement, fact.statement.evidence
-        each = (
-            [said[start:stop].strip() for start, stop in sentences(said)] if is_quote(fact) else []
-        )
+        each = [said[start:stop].strip() for start, stop in sentences(said)]
         counts = [len(asked.intersection(terms(one))) for one in each]
-        meant = [one for one, count in zip(each, counts, strict=True) if 2 * count > max(counts)]
-        if 0 < len(meant) < len(each):
+        meant = list[str]()
+        for one, count in zip(each, counts, strict=True):
+            goes_on = bool(meant) and one is each[each.index(meant[-1]) + 1] and _LEANS.match(one)
+            if 2 * count > max(counts) or (goes_on and _has_no_name(one)):
+                meant.append(one)
+        if is_quote(fact) and 0 < len(meant) < len(each):
             parts += [SaidSentence(source.session, source.turn, one) for one in meant]
         else:
             whole.append(fact)
     return whole, parts
+
+
+def _has_no_name(sentence: str) -> bool:
+    return COMMON.issuperset(content_terms(" ".join(names_in(sentence))))
 
 
 def _is_asked(fact: Fact, asked: Set[str]) -> bool:
