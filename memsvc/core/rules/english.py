@@ -202,6 +202,10 @@ RULES: tuple[Rule, ...] = (
          "I'm not a nurse."),
     Rule(t.EMPLOYER, "work working", rf"(?:i (?:now |currently )?work|{_AM} (?:now )?working) (?:at|for) {{v}}",
          "I work at Acme as a clerk.", "Acme", "I work at night."),
+    Rule(t.HOME, "live", r"(?:i|we) (?:don't|do not) live in [^,.;!?\n]{1,40}?,? but (?:rather )?in {v}", "I don't live in Hull but in Beverley.", "Beverley",
+         "I don't live in Hull but I like it."),
+    Rule(t.EMPLOYER, "work", r"(?:i|we) (?:don't|do not) work (?:at|for) [^,.;!?\n]{1,40}?,? but (?:at|for) {v}", "I don't work at Bosch but at Siemens.", "Siemens",
+         "I don't work at Bosch but I will."),
     Rule(t.EMPLOYER, "work", rf"{_OTHER_STATEMENT} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
          "My sons live in Rome and work at Arup."),
     retraction(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) (?!the (?:house|office|shop|store|hotel|building|station)\b){{w}}(?:{_ANY})?"

@@ -106,6 +106,10 @@ GERMAN = Language(
         Rule(t.ADDRESS, "wohne wohnen adresse", r"(?:(?:ich wohne|wir wohnen) (?:jetzt )?(?:in der|in|an der|am|im|auf der)|meine (?:neue )?adresse (?:ist|lautet)(?: die)?)"
              r" (?P<v>(?-i:[A-ZÄÖÜ])[\w.-]+(?: [\w.-]+)? \d{1,4}\w?\b(?:(?:,| in) (?:\d{4,5} )?(?-i:[A-ZÄÖÜ])\w+)?)",
              "Ich wohne in der Lindenstraße 5, 10969 Berlin.", "Lindenstraße 5, 10969 Berlin", "Er wohnt in der Lindenstraße 5."),
+        Rule(t.HOME, "wohne lebe", r"ich (?:wohne|lebe) nicht (?:mehr )?in [^,.;!?\n]{1,40}?, sondern (?:jetzt |nun )?in {v}", "Ich wohne nicht in Ulm, sondern in Wien.", "Wien",
+             "Ich wohne nicht in Ulm, sondern zelte."),
+        Rule(t.EMPLOYER, "arbeite", r"ich arbeite nicht (?:mehr )?(?:bei|für) [^,.;!?\n]{1,40}?, sondern (?:jetzt |nun )?(?:bei|für) {v}", "Ich arbeite nicht bei Bosch, sondern bei Siemens.", "Siemens",
+             "Ich arbeite nicht bei Bosch, sondern studiere."),
         Rule(t.HOME, "gezogen umgezogen", r"ich bin (?:gerade |kürzlich |vor kurzem )?nach {w} (?:um)?gezogen", "Ich bin nach Köln gezogen.",
              "Köln", "Sie ist nach Köln gezogen."),
         retraction(t.HOME, "wohne lebe", r"ich (?:wohne|lebe) nicht (?:mehr |länger )?in {v}", "Ich wohne nicht mehr in Wien.", "Wien",

@@ -201,6 +201,9 @@ _INTRODUCED: Final = re.compile(
 _ADDRESSED: Final = re.compile(
     r"\b(?:you|yours?|du|dir|dich|dein\w*|ihnen|vous|votre|vos|usted(?:es)?|vuestr\w+)\b"
 )
+_QUOTE: Final = re.compile(r"[:：\"“„«「『]")
+_LISTED: Final = re.compile(r": (?![^.!?\n]*\b(?:i|ich|je|yo|soy)\b)[^.!?:\n]{1,60}(?=[.!?])", re.IGNORECASE)
+"""What a sentence lists: "We have three kids: Isla, Fergus and Callum."."""
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
@@ -401,10 +404,11 @@ def is_about_text(sentence: str) -> bool:
 
 
 def tells_of_oneself(text: str) -> bool:
-    """Return whether every sentence behind a greeting begins with the speaker: "Hi! I'm Ada.".
+    """Return whether a text tells of its speaker in its own words, such as "Hi! I'm Ada.".
 
-    If the speaker is named first, half of the sentences behind that suffice, questions aside. None
-    may address somebody, and the text must neither begin nor end as a letter does."""
+    Every sentence behind a greeting begins with the speaker; or most do, the first one included; or
+    half of those do that follow the speaker's name. In the last two cases no sentence but a
+    question may address somebody, and the text must neither begin nor end as a letter does."""
     low = text.lower()
     sentences = [one for one in re.split(r"(?<=[.!?])\s+|\n", low) if one.strip()]
     own = [
@@ -412,8 +416,11 @@ def tells_of_oneself(text: str) -> bool:
         for at, sentence in enumerate(sentences)
     ]
     greeting = GREETING.match(text)
-    is_letter = CLOSING.search(text) or ":" in text or (greeting and greeting["formal"])
-    if _INTRODUCED.match(text) and not is_letter:
+    is_letter = CLOSING.search(text) or (greeting and greeting["formal"])
+    plain = _LISTED.sub(" ", text)
+    is_mostly_own = own[:1] == [True] and 2 * sum(own) > len(own) and not _QUOTE.search(plain)
+    is_introduced = _INTRODUCED.match(text) is not None and ":" not in text
+    if (is_mostly_own or is_introduced) and not is_letter:
         rest = [pair for pair in zip(sentences, own, strict=True) if "?" not in pair[0]][1:]
         is_addressed = any(_ADDRESSED.search(sentence) for sentence, _ in rest)
         return not is_addressed and 2 * sum(is_own for _, is_own in rest) >= len(rest)

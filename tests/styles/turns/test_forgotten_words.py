@@ -551,3 +551,10 @@ async def test_title_before_a_name_in_a_query_is_no_relative(door: Door) -> None
     query = "dass Frau Krüger trinkt"
     done = await door(FORGET, session_id="s3", user_id="ada", query=query)
     assert [one["value"] for one in done["facts"]] == ["Frau Krüger"]
+
+
+async def test_wife_is_no_name_that_is_cut_out_of_sentences(door: Door) -> None:
+    await say(door, "t1", "妻の名前は由美です。", user_id="ada")
+    done = await door(FORGET, session_id="s3", user_id="ada", query="妻のこと", dry_run=False)
+    assert [one["value"] for one in done["facts"]] == ["由美"]
+    assert "由美" not in str(await door(LIST, session_id="s1", user_id="ada"))

@@ -46,11 +46,20 @@ LONG_INTRODUCTIONS = [
         ["Luc", "Lille", "végétarien"],
     ),
     (
+        "My wife and I run a bakery. We have three kids: Isla, Ed and Al. I'm coeliac, sadly.",
+        ["My wife and I run a bakery", "three kids"],
+    ),
+    (
         "Hola, me llamo Ana. Vivo en Madrid y tengo un gato. Soy alérgica a la penicilina.",
         ["Ana", "Madrid", "penicilina"],
     ),
 ]
 LETTERS = [
+    (
+        "Put in bullet points: I can do plumbing, tiling and some electrics. I've got my own van."
+        " I'm based in Croydon but I'll travel. I charge 180 a day."
+    ),
+    "I teach kindergarten and need this simpler:\nI am a butterfly. I migrate to Mexico.",
     "Hi! I hope you're well. The rent is late, I live in flat 3. Thanks!",
     "Hello, I'm Sarah from number 12. Your dog barks. I work early shifts. Please call me.",
     "Hello, I'm Sarah from number 12. You play loud music. I work early shifts and have asthma.",

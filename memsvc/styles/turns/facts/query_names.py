@@ -146,10 +146,11 @@ def whole_name(question: str, said: Set[str]) -> str:
     """Return whose name a query wants to be forgotten in every sentence, "" if it asks for less.
 
     "everything about Herr Pichler", "todo sobre Ana"; or nothing but the name or a word that is no
-    kind of fact: "Momo", "forget bruno". `said` are those terms of the query that the person has
-    used before."""
+    kind of fact: "Momo", "forget bruno". A word for a relative is no name ("妻のこと"). `said` are
+    those terms of the query that the person has used before."""
     if (found := _EVERYTHING_CJK.search(question)) is not None:
-        return found[1] or found[2]
+        name = found[1] or found[2]
+        return "" if any(name in language.keys for language in LANGUAGES) else name
     lead = _EVERYTHING.search(question)
     rest = question[lead.end() :] if lead else _FORGET.sub("", question)
     words = rest.strip(_MARKS).split()
