@@ -558,3 +558,20 @@ async def test_wife_is_no_name_that_is_cut_out_of_sentences(door: Door) -> None:
     done = await door(FORGET, session_id="s3", user_id="ada", query="妻のこと", dry_run=False)
     assert [one["value"] for one in done["facts"]] == ["由美"]
     assert "由美" not in str(await door(LIST, session_id="s1", user_id="ada"))
+
+
+MOTHERS = [
+    "My mother lives in Split.",
+    "My mother is called Ada.",
+    "My mother-in-law lives with us.",
+    "My mother tongue is Croatian.",
+    "My sister has four children.",
+]
+
+
+async def test_my_mother_is_all_that_is_said_of_her_and_of_nobody_else(door: Door) -> None:
+    for number, text in enumerate(MOTHERS):
+        await say(door, f"t{number}", text, session=f"s{number}", user_id="ada")
+    done = await door(FORGET, session_id="q", user_id="ada", query="my mother")
+    assert {one["text"] for one in done["sentences"]} == {*MOTHERS[:2]}
+    assert {one["statement"] for one in done["facts"]} <= {*MOTHERS[:2]}

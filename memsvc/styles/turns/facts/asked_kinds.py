@@ -7,6 +7,7 @@ from typing import Final
 from memsvc.core.facts import Fact
 from memsvc.core.frozen import frozen
 from memsvc.core.redaction import sentences
+from memsvc.core.rules.extraction import PEOPLE, PERSON_KEYS
 from memsvc.store.database import Tx
 from memsvc.styles.turns.facts.said_sentences import SaidSentence, Speaker
 
@@ -117,10 +118,32 @@ _EVERYTHING: Final = re.compile(
 )
 
 
+_POSSESSIVE: Final = (
+    r"(?:my|our|meine?[nmrs]?|unsere?[nmrs]?|mon|ma|mes|notre|nos|mis?|nuestr[oa]s?)"
+)
+_MY_PERSON: Final = re.compile(
+    r"(?:(?:please |bitte )?(?:forget|delete|vergiss|lösche|oublie|olvida) )?"
+    r"(?:(?:everything|all|alles|tout|todo) (?:about|über|sur|sobre) )?"
+    rf"{_POSSESSIVE} ({'|'.join(map(re.escape, sorted({*PEOPLE, *PERSON_KEYS})))})[.!]?",
+    re.IGNORECASE,
+)
+
+
+def _kind_of_person(word: str) -> AskedKind:
+    """Return the kind of what is said of one of the user's people, by the word for them."""
+    said = rf"\b{_POSSESSIVE} (?!ex\b)(?:\w+ )?{re.escape(word)}(?![\w-]|['’]s day\b| tongue\b)"
+    key = PERSON_KEYS.get(word.casefold(), word.casefold())
+    tells = re.compile(rf"{said}|\A{key} ", re.IGNORECASE)
+    return AskedKind(tells, word, tells)
+
+
 def asked_kinds(question: str) -> Sequence[AskedKind] | None:
     """Return the kinds of which a request names all; None if it has any other words.
 
-    Empty for a request for everything, which only a purge can do."""
+    "my mother" stands for all that is said of this person. Empty for a request for everything, which
+    only a purge can do."""
+    if (person := _MY_PERSON.fullmatch(question.strip())) is not None:
+        return [_kind_of_person(person[1])]
     kinds = [kind for kind in _KINDS if kind.asked.search(question)]
     rest = question
     for kind in kinds:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 from typing import Final
 
@@ -11,7 +11,12 @@ from memsvc.core.facts import Fact, Identity
 from memsvc.core.redaction import comparable, sentences
 from memsvc.core.rules.change_words import CJK, names_in
 from memsvc.core.rules.changes import COMMON
-from memsvc.core.rules.extraction import LANGUAGES, requested_fact_ids
+from memsvc.core.rules.extraction import (
+    LANGUAGES,
+    PEOPLE,
+    PERSON_KEYS,
+    requested_fact_ids,
+)
 from memsvc.core.rules.text_requests import FIRST_PERSON
 from memsvc.core.rules.topics import BIRTHDAY
 from memsvc.core.secrets import holds_secret
@@ -64,19 +69,6 @@ _BIRTHDAYS: Final = frozenset(
 )
 
 
-# fmt: off
-_PEOPLE: Final = frozenset((
-    "wife", "husband", "girlfriend", "boyfriend", "mother", "father", "boss", "daughter", "son",
-    "brother", "sister", "niece", "nephew", "cousin", "roommate",
-))
-# fmt: on
-"""Keys of facts about people, each of whom is called by the key or by a word for it."""
-_KEYS: Final[Mapping[str, str]] = {
-    word: key
-    for language in LANGUAGES
-    for word, key in language.keys.items()
-    if key in _PEOPLE and word not in ("先生", "太太", "主人")
-}
 _ADDRESS: Final = re.compile(rf"\b{_TITLE.pattern} (?=[^\W\d_a-zß-öø-ÿ])")
 _LEANS: Final = re.compile(
     r"\W*(?:he|she|it|they|his|her|its|their|er|sie|es|seine?|ihre?|il|elle|son|sa|ses|él|ella|su|sus)\b",
@@ -89,9 +81,9 @@ def _people(question: str) -> frozenset[str]:
     """Return the keys of the people that a question names by what they are to the speaker."""
     low = _ADDRESS.sub("", question).casefold()
     words = re.findall(r"\w+", low)
-    found = {_KEYS.get(word, word) for word in words} & _PEOPLE
+    found = {PERSON_KEYS.get(word, word) for word in words} & PEOPLE
     if CJK.search(low):
-        found |= {key for word, key in _KEYS.items() if CJK.search(word) and word in low}
+        found |= {key for word, key in PERSON_KEYS.items() if CJK.search(word) and word in low}
     return frozenset(found)
 
 
@@ -99,7 +91,7 @@ def _is_another(fact: Fact, people: Set[str], asked: Set[str]) -> bool:
     """Return whether a fact is about another of the user's people, whom the query does not name."""
     statement = fact.statement
     is_named = not asked.isdisjoint(terms(statement.value))
-    return bool(people) and statement.key in _PEOPLE - people and not is_named
+    return bool(people) and statement.key in PEOPLE - people and not is_named
 
 
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
