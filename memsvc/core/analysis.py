@@ -262,9 +262,9 @@ def words_with_terms(
     """Return the words, runs of letters and digits, that have some of the wanted terms, and which.
 
     `prefixes` are those of the wanted terms."""
-    found: dict[str, frozenset[str]] = {}
-    ascii_words: list[str] = []
-    bases: list[str] = []
+    found = {}
+    ascii_words = []
+    bases = []
     for word in words:
         is_other = (
             "_" in word

@@ -173,7 +173,7 @@ async def map_in_thread(texts: Sequence[str], function: Callable[[str], T]) -> l
     """Return the results of a function for each of these texts, as `run_in_thread`.
 
     Many texts are processed a few at a time, so that other calls get the thread in between."""
-    done: list[T] = []
+    done = []
     for part in in_batches(texts, len, SLICE_CHARS):
         done += await run_in_thread(
             sum(map(len, part)), lambda part: list(map(function, part)), part

@@ -125,7 +125,7 @@ def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
     is the last chunk. So after an append, all chunks but the last stay, and splitting again from
     the start of the last one, with its context, gives what splitting the whole text would."""
     data = text.encode()
-    result: list[Chunk] = []
+    result = []
     position = _skip_whitespace(data, 0)
     while position < len(data):
         if len(data) - position <= CHUNK_BYTES_MAX:

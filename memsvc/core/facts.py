@@ -230,8 +230,8 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
     doubts = _corrected(facts, latest, now)
     for fact, _ in doubts:
         latest.pop(fact.statement.identity, None)
-    replaced: list[tuple[Fact, str]] = []
-    deleted: list[Fact] = []
+    replaced = []
+    deleted = []
     valid = [fact for fact in facts if fact.is_valid(now)]
     claim_by_fact = _match_facts(valid, filters, now)
     repeats = {
@@ -320,7 +320,7 @@ def _resolve_claims(
 ) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:
     """Return the final statements of some claims, what they end, and the number of repeats."""
     latest: dict[Identity, Statement] = {}
-    filters: list[tuple[FactExpiry, Claim]] = []
+    filters = []
     repeated = 0
     for claim in claims:
         filters += [(fact_filter, claim) for fact_filter in claim.conflicts]

@@ -75,7 +75,7 @@ class Redaction:
             for number in _SHORT_NUMBER.findall(said[:_CHARS_READ])[:_NUMBERS_MAX]
         }
         kept = {comparable(one): one for one in (*self.kept, *self.beside) if one}
-        found: list[Range] = []
+        found = []
         for start, stop in sentences(text):
             sentence = comparable(text[start:stop])
             states = any(one in sentence or (sentence and sentence in one) for one in statements)
@@ -225,7 +225,7 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:
 
 def _word_ranges(text: str, parts: Collection[str]) -> list[Range]:
     """Return where the words of some parts stand in a text, whatever is between these words."""
-    found: list[Range] = []
+    found = []
     for value in parts:
         words = re.findall(r"\w+", value)
         if words:

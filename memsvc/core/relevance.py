@@ -133,7 +133,7 @@ def order_by_days(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
     best = list(islice(rest, TOP_RESULT_COUNT))
     yield from best
     days = {entry.day for entry in best}
-    passed: list[Candidate] = []
+    passed = []
     day_count = 0
     for entry in rest:
         if entry.day in days:

@@ -112,7 +112,7 @@ class Caller:
 
         They are those of the connection, else of the key."""
         only = next(iter(self.projects)) if self.projects and len(self.projects) == 1 else ""
-        own: dict[str, str] = {}
+        own = {}
         if project := self.connection.project or only:
             own["project"] = project
         if user := self.connection.user or self.user:

@@ -188,8 +188,8 @@ class Values:
 def values_of(text: str) -> Values:
     """Return the words and values of a text."""
     words: list[str] = []
-    quantities: set[int] = set()
-    identifiers: set[str] = set()
+    quantities = set()
+    identifiers = set()
     for match in _TOKEN.finditer(text):
         word = match[0].casefold()
         place = len(words)
@@ -312,7 +312,7 @@ def has_other_numbers(one: str, other: str) -> bool:
 
 
 def _word_conflicts(words: set[str], others: set[str]) -> set[str]:
-    found: set[str] = set()
+    found = set()
     for left, right in _WORD_PAIRS:
         for first, second in ((left, right), (right, left)):
             if (
@@ -334,7 +334,7 @@ def _count_negation_words(words: list[str]) -> int:
 
 
 def _words(text: str) -> list[str]:
-    found: list[str] = []
+    found = []
     for word in _WORD.findall(normalize("NFKC", text).casefold().replace("’", "'")):
         found += list(word) if ord(word[0]) > 0x2E80 else [word]
         if len(found) >= WORDS_MAX:

@@ -144,7 +144,7 @@ def read(
     The texts are those of user messages, "" for any other item: the rules are in the first person,
     an assistant's "my name is" is not about the user, and tool output or recalled memory is
     nobody's statement."""
-    readings: list[Reading] = []
+    readings = []
     for whole_text in reversed(texts):
         if chars_max <= 0:
             readings.append(NOTHING)
@@ -538,7 +538,7 @@ def _clean_text(text: str, chars_max: int) -> str:
 def _with_unique_records(claims: Iterable[Claim]) -> list[Claim]:
     """Return the claims with unique records: the first keeps the plain name."""
     seen: dict[str, int] = {}
-    result: list[Claim] = []
+    result = []
     for claim in claims:
         if isinstance(claim, Statement):
             count = seen[claim.record] = seen.get(claim.record, 0) + 1

@@ -24,10 +24,10 @@ def quick_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _rearrange(pattern: str) -> str:
-    at_word: list[str] = []
-    elsewhere: list[str] = []
-    cjk: list[str] = []
-    first_cjk: set[str] = set()
+    at_word = []
+    elsewhere = []
+    cjk = []
+    first_cjk = set()
     for branch in _branches(pattern):
         assertions, rest = _split_assertions(branch)
         first = _first_characters(rest)
@@ -75,7 +75,7 @@ def _end(pattern: str, at: int) -> int:
 
 def _split_assertions(branch: str) -> tuple[list[str], str]:
     """Return the tests of a place that a branch begins with, and the rest of it."""
-    assertions: list[str] = []
+    assertions = []
     while found := _ASSERTION.match(branch):
         assertions.append(found[0])
         branch = branch[found.end() :]
@@ -101,7 +101,7 @@ def _first_characters(branch: str) -> set[str]:
 def _joined(branches: Iterable[str]) -> list[str]:
     """Return branches, those that begin with the same letter as one."""
     groups: dict[str, list[str]] = {}
-    others: list[str] = []
+    others = []
     for branch in branches:
         if branch[:1].isalnum() and not branch.startswith(_REPEATED, 1):
             groups.setdefault(branch[0], []).append(branch[1:])

@@ -184,7 +184,7 @@ def _weights() -> Mapping[str, Sequence[float]]:
     content = files("memsvc.core.rules").joinpath(MODEL_FILE).read_bytes()
     lines, _, codes = lzma.decompress(content).decode().partition("\n\n")
     columns = [[(ord(code) - ord(WEIGHT_ZERO)) / 2 for code in line] for line in codes.split("\n")]
-    found: dict[str, tuple[float, ...]] = {}
+    found = {}
     shared: dict[tuple[float, ...], tuple[float, ...]] = {}
     name = ""
     for line, weights in zip(lines.split("\n"), zip(*columns, strict=True), strict=True):

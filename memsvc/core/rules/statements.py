@@ -503,7 +503,7 @@ def _topic_of(judged: Judgement) -> Topic:
 
 def _profile_topics(sentence: str, body: str, words: set[str], grammar: Grammar) -> Iterator[Topic]:
     """Yield the topics of names, pronouns and answer languages that a sentence tells, each once."""
-    told: set[Topic] = set()
+    told = set()
     for topic, pattern, required in grammar.topic_patterns:
         if topic in told or (required and words.isdisjoint(required)):
             continue

@@ -283,7 +283,7 @@ async def page(
         path for path in found for path in _possible_directories(path) if path.count("/") <= level
     }
     inside = [path for path in directories if path.startswith(directory + "/") and path > after]
-    written: dict[str, datetime] = {}
+    written = {}
     if inside and request.include_times:
         written = await tree.directories(tx, inside)
     elif inside:
@@ -451,8 +451,8 @@ class FileStore:
         if max_entries < 1:
             raise invalid("limit must be > 0")
         max_entries = min(max_entries, SUMMARY_ENTRIES_MAX) if summaries else max_entries
-        entries: list[ListedFile] = []
-        rendered: list[RenderedFile] = []
+        entries = []
+        rendered = []
         if depth > 0:
             rendered = [
                 file for view in self.views for file in await view.list_directory(scope, path)

@@ -223,7 +223,7 @@ def clean_summary(answer: str) -> str:
 
 def _first_words(text: str) -> str:
     words = 0
-    first: list[str] = []
+    first = []
     for segment in _SEGMENTS.split(text):
         words += bool(segment and _WORD_CHARACTER.search(segment))
         if words > SUMMARY_WORDS_MAX:

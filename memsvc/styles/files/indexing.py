@@ -105,7 +105,7 @@ class FileIndex:
         """Index what was written, in the writer's transaction."""
         needs_job = after.is_text and after.indexed_bytes < after.size_bytes
         if change.whole is not None:
-            old: list[DocumentChunk] = []
+            old = []
             if before is not None and before.indexed_bytes:
                 if before.indexed_bytes <= AT_ONCE_BYTES:
                     old = await documents.list_chunks(

@@ -99,7 +99,7 @@ class DirectoryNode:
 
     def list_entries(self, levels: int) -> list[tuple[str, int]]:
         """Return the names and sizes in this directory, parents first, without hidden names."""
-        entries: list[tuple[str, int]] = []
+        entries = []
         for name, node in sorted(self.children.items()):
             if name.startswith(".") or not name:
                 continue

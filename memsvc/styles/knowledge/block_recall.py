@@ -343,11 +343,11 @@ class RecallService:
             if frame.required_tags
             else {}
         )
-        identity: dict[str, list[str]] = {}
+        identity = {}
         if frame.without_identity:
             identity = await knowledge_blocks.tagged(tx, [CONSTITUTIONAL], limit=TAGGED_MAX)
-        similarity: dict[str, float] = {}
-        neighbours: list[str] = []
+        similarity = {}
+        neighbours = []
         if query:
             best = CANDIDATE_FACTOR * (top_k or max(self.index.options.top_k, len(required))) + len(
                 identity

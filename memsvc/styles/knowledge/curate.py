@@ -112,7 +112,7 @@ class CurateService:
         return replace(report, summary=texts.curated(report))
 
     async def _edges(self, writing: BlockWrite) -> list[EdgeTiers]:
-        found: list[EdgeTiers] = []
+        found = []
         after = ("", "")
         while True:
             page = await edges.page(writing.tx, after=after, limit=EDGES_A_PAGE)

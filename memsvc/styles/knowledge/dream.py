@@ -166,7 +166,7 @@ class DreamService:
                 return None
             [block] = waiting
             vector = (await self.index.vectors(tx, waiting)).get(block.block_id)
-        token_usage: dict[str, int] = {}
+        token_usage = {}
         embedding = self.index.embedding
         if vector is None and embedding is not None:
             text = f"{block.text}\n{block.keywords}" if block.keywords else block.text

@@ -331,7 +331,7 @@ def _changes(
 
     `existing_texts` holds the texts of the other memories.
     """
-    changes: list[MemoryChange] = []
+    changes = []
     for memory, text in steps:
         is_duplicate = comparable(text) in existing_texts
         if text:
@@ -416,7 +416,7 @@ def by_claims(
     the facts that the merge touches, by entry; a text known under another key is not added again.
     """
     kept = {statement.record: statement for statement in merged.kept}
-    updated: dict[str, Memory] = {}
+    updated = {}
     closed = [known[fact.entry] for fact in merged.deleted if fact.entry in known]
     for fact, replacement in merged.replaced:
         if fact.entry in known and replacement in kept:
@@ -424,7 +424,7 @@ def by_claims(
                 updated[replacement] = known[fact.entry]
             else:
                 closed.append(known[fact.entry])
-    changes: list[MemoryChange] = []
+    changes = []
     existing_texts = {*present.by_text}
     for record, statement in kept.items():
         new_statement = replace(statement, evidence=evidence, conflicts=())

@@ -481,7 +481,7 @@ def _user_memory(memory: Memory, user: str) -> UserMemory:
 
 
 def _steps(history: Sequence[Fact]) -> list[MemoryStep]:
-    steps: list[MemoryStep] = []
+    steps = []
     before: str | None = None
     for fact in history:
         said, evidence = fact.statement.value, fact.statement.evidence

@@ -175,7 +175,7 @@ class TreeUpdate:
 
     def line(self, document: str) -> Iterator[str]:
         """Yield a document and those above it, nearest first, with the new texts."""
-        seen: set[str] = set()
+        seen = set()
         current: str | None = document
         while current is not None and current not in seen:
             seen.add(current)
@@ -213,8 +213,8 @@ class TreeUpdate:
         `descendants` are dropped or moved documents, with all below them. INVALID_CONTENT when it
         would be too deep, or would remove a document that gets a text.
         """
-        put: dict[str, DocumentNode] = {}
-        created: list[str] = []
+        put = {}
+        created = []
         for document, linked in self._links.items():
             put[document] = DocumentNode(self._parent_of(document), linked)
             for one in linked:
@@ -290,7 +290,7 @@ def tree_of(linked: Mapping[str, tuple[str, ...]]) -> DerivedTree:
 
     Links to missing documents are left out, and so is every link to a document that has a parent.
     """
-    nodes: dict[str, DocumentNode] = {}
+    nodes = {}
     waiting: list[tuple[str, str | None]] = [(ROOT, None)] if ROOT in linked else []
     seen = {ROOT}
     while waiting:

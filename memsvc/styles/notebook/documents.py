@@ -136,7 +136,7 @@ def _by_paragraphs(lines: list[str], name: str, bytes_max: int) -> Iterator[str 
         yield lines[0]
         lines = lines[1:]
     part: list[str] = []
-    paragraph: list[str] = []
+    paragraph = []
     number, part_bytes, paragraph_bytes = 1, 0, 0
     blank = {at for at, line in _outside_fences(lines) if not line.strip()}
     for at, line in enumerate(lines):
@@ -187,7 +187,7 @@ def joined(parts: Sequence[str | Section], document_ids: list[str]) -> tuple[str
     """
     rest = "".join(part for part in parts if isinstance(part, str))
     seen = set(links(rest))
-    texts: dict[str, str] = {}
+    texts = {}
     for name, section in zip(document_ids, sections_of(parts), strict=True):
         texts[name] = without_links(section.text, seen & set(links(section.text)))
         seen |= set(links(texts[name]))

@@ -91,7 +91,7 @@ def _conversations(chunks: Sequence[Candidate]) -> Iterator[JsonObject]:
 
 def _turn(said: Sequence[Candidate], last: datetime, speakers: dict[str, str]) -> JsonObject:
     """Return the items of one turn by their roles, or one by one where there is more to say."""
-    items: list[JsonObject] = []
+    items = []
     time = said[0].said_at
     head = _time(time, last)
     by_role: dict[str, list[str]] = {}

@@ -240,7 +240,7 @@ def start_positions(items: Sequence[Item], *, truncated: bool) -> list[int]:
     A call never loses its output, nor a reasoning item its result. With `cut` the head is already
     gone, and outputs of dropped calls cannot start it either."""
     start_min = 0
-    calls: dict[str, int] = {}
+    calls = {}
     allowed = [True] * (len(items) + 1)
     for at, item in enumerate(items):
         call = item.get("call_id")
@@ -261,7 +261,7 @@ def load_items(stored: Sequence[StoredItem]) -> list[Item]:
 
     Items too long to load are replaced by a stub that shows their owner: a tool's is the missing
     output of an earlier call, else it acts like reasoning, from which nothing may be split."""
-    items: list[Item] = []
+    items = []
     open_calls: dict[str, None] = {}
     for stored_item in stored:
         item: Item = {"type": "message", "role": stored_item.role, "content": []}

@@ -164,7 +164,7 @@ def _merge(default: JsonObject, overrides: JsonObject) -> JsonObject:
 
 
 def _difference(values: JsonObject, default: JsonObject) -> JsonObject:
-    overrides: JsonObject = {}
+    overrides = {}
     for name, value in values.items():
         if isinstance(value, dict):
             if inner := _difference(value, default[name]):

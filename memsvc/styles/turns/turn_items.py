@@ -73,7 +73,7 @@ async def items_of(
     PAYLOAD_TOO_LARGE the first that no file could hold."""
     if len(values) > options.items_max:
         raise invalid(f"{name} is limited to {options.items_max} items, not {len(values)}")
-    items: list[TurnItem] = []
+    items = []
     size_bytes = 0
     role = "assistant" if name == "output_items" else "user"
     for index, value in enumerate(values):

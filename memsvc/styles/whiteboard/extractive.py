@@ -381,7 +381,7 @@ def extracted(
     ranked = sorted(lines, key=lambda line: (-_weight(line, first, last), -line.order))
     note = f"\n\n{LEFT_OUT_NOTE}"
     remaining = tokens_max - HEADING_TOK * len(_KIND_NAMES) - count(note)
-    chosen: list[_BoardLine] = []
+    chosen = []
     for line in ranked:
         cost = count(line.text_line + "\n")
         if cost <= remaining:
@@ -406,7 +406,7 @@ def _written(lines: Sequence[_BoardLine]) -> str:
 def _board_lines(board: str, *, uses_facts: bool) -> Iterator[_BoardLine]:
     """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
-    found: list[tuple[int | None, str]] = []
+    found = []
     for raw in board.splitlines():
         line = raw.strip()
         if heading := _HEADING.match(line):

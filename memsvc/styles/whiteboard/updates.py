@@ -120,7 +120,7 @@ class ConversationWindow:
 
     def find(self, entries: tuple[BoardEntry, ...]) -> tuple[list[Batch], tuple[BoardEntry, ...]]:
         """Return the batches that a caller sends again, and the other entries."""
-        repeated: list[Batch] = []
+        repeated = []
         for batch in self.batches:
             if not batch.claimed and entries[: len(batch.entries)] == batch.entries:
                 entries = entries[len(batch.entries) :]
@@ -140,7 +140,7 @@ class ConversationWindow:
 
     def share(self, tok_max: int) -> BatchGroup:
         """Return the next entries: the oldest pending parts, at least one, within the limit."""
-        batches: list[tuple[Batch, int]] = []
+        batches = []
         remaining = tok_max
         for batch in self.batches:
             stop = batch.done

@@ -140,8 +140,8 @@ def _kind_of_person(word: str) -> AskedKind:
 def asked_kinds(question: str) -> Sequence[AskedKind] | None:
     """Return the kinds of which a request names all; None if it has any other words.
 
-    "my mother" stands for all that is said of this person. Empty for a request for everything, which
-    only a purge can do."""
+    "my mother" stands for all that is said of this person. Empty for a request for everything,
+    which only a purge can do."""
     if (person := _MY_PERSON.fullmatch(question.strip())) is not None:
         return [_kind_of_person(person[1])]
     kinds = [kind for kind in _KINDS if kind.asked.search(question)]

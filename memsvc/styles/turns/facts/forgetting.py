@@ -206,7 +206,7 @@ class FileWiper:
 
         `changes` are by event. Return what is left of each. A keyed digest of what each was is
         noted in the files, so that it is known when it is sent again."""
-        left: dict[str, TurnItem] = {}
+        left = {}
         notes = b""
         found = await event_files(self.tx, session) if changes else []
         redacted = await redacted_items(self.tx, found)

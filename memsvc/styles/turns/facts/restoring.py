@@ -69,7 +69,7 @@ async def _restore_lines(tx: Tx, session: str, undo: Undo) -> dict[str, TurnItem
     """Give the lines of files that are as the forget left them what they had.
 
     Return the items among them, and all others of the turns that were forgotten, by event."""
-    items: dict[str, TurnItem] = {}
+    items = {}
 
     def change(line: bytes) -> bytes:
         was = line
@@ -116,8 +116,8 @@ async def _restore_facts(
         (row["book"], row["entry"]): words
         for row, words in zip(undo.facts, undo.fact_words, strict=True)
     }
-    pairs: list[tuple[Fact, Fact]] = []
-    whole: list[Fact] = []
+    pairs = []
+    whole = []
     for fact in before:
         place = fact.place
         now_stored = by_place.get(place)

@@ -257,7 +257,7 @@ def _shares(query: Sequence[str], said: Iterable[str], matches: IndexMatches) ->
     weights = {term: weight for term, weight in every.items() if term in counts}
     if not weights or sum(weights.values()) < KNOWN_MIN * sum(every.values()):
         return {}
-    shares: dict[str, float] = {}
+    shares = {}
     for sentence in said:
         held = set(terms(sentence)).intersection(weights)
         if held:

@@ -361,7 +361,7 @@ async def _of_facts(
 
 def _statements(new_items: Sequence[IndexedItem], found: StoredSession) -> list[Statement]:
     """Return the user's statements in these items, whether or not they changed anything."""
-    statements: list[Statement] = []
+    statements = []
     user_items = [item for item in new_items if item.role == "user"]
     said_at = {item.ref: item.said_at for item in user_items}
     for turn, turn_items in groupby(user_items, key=lambda item: turn_of(item.ref)):

@@ -315,7 +315,7 @@ def turns(reading: LegacyRecords, now: datetime) -> OldTurns:
     An event that occurs several times is taken once."""
     result = OldTurns()
     result.counts["summaries_left_out"] = len(reading.of(LegacyKind.SUMMARY))
-    by_name: dict[str, OldTurn] = {}
+    by_name = {}
     seen: dict[tuple[str, str], bytes] = {}
     latest: datetime | None = None
     for record in reading.of(LegacyKind.EVENT):

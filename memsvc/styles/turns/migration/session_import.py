@@ -160,7 +160,7 @@ class SessionImport:
     ) -> None:
         now = self.clock.now()
         content_by_path = defaultdict[str, bytearray](bytearray)
-        places: list[tuple[str, int, int]] = []
+        places = []
         results = {turn.turn: _result(turn, facts_by_turn) for turn in turns}
         for turn in turns:
             path = file_layout.raw_events(session, turn.at)
@@ -344,7 +344,7 @@ class SessionImport:
 
 
 def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:
-    batch: list[OldTurn] = []
+    batch = []
     events = size_bytes = 0
     for turn in turns:
         batch.append(turn)

@@ -220,7 +220,7 @@ def claims_of_proposals(
     `active` are the active facts, `deleted` those retracted, forgotten or corrected recently. Facts
     that changed since the model saw them, and invented ids, make no claims."""
     judge = _ProposalJudge(model_input, active, deleted)
-    claims: list[Claim] = []
+    claims = []
     dropped: Counter[str] = Counter()
     # deletions first: their value may be added under another key
     for at, proposal in sorted(

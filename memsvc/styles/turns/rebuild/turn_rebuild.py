@@ -29,7 +29,6 @@ from memsvc.store import (
 from memsvc.store.database import Database, Tx
 from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
 from memsvc.store.derived_index import ExpectedEntries, compare_index
-from memsvc.store.index import NewEntry
 from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX, StoredSession
 from memsvc.styles.turns import turn_index
@@ -174,7 +173,7 @@ class TurnRebuild:
 
     async def sessions(self, scope: Scope) -> list[str]:
         """Return every session of a project that has files."""
-        found: list[str] = []
+        found = []
         last = ""
         async with self._database.begin_read(scope) as tx:
             while page := await tree.walk(tx, ROOT, depth=1, after=last, limit=FILES_A_PAGE):
@@ -358,8 +357,8 @@ class TurnRebuild:
         self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool
     ) -> DifferenceCounts:
         """Compare the entries of the items in one file, and record its turns in the walk."""
-        expected: dict[int, NewEntry] = {}
-        hidden: set[int] = set()
+        expected = {}
+        hidden = set()
         turns: dict[str, list[tuple[int, EventLine]]] = {}
         begin = walk.stop
         lines = await lines_of(tx, file)

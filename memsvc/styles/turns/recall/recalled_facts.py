@@ -137,7 +137,7 @@ def rank_entries(
         QuestionKind.GENERAL: GENERAL_FACTOR,
     }
     factor = factors.get(kind, 1.0)
-    ranked: list[Candidate] = []
+    ranked = []
     for matches in [found[index_id] for index_id in index_ids if index_id in found]:
         query = question.in_index(matches.entries, matches.counts_by_term, unrelated=unrelated)
         entries = ranking.rank(matches.candidates, query, FACT_WEIGHTS)

@@ -407,7 +407,7 @@ class TurnSelection:
 
         What was decided and done often stands there alone, in other words than the question."""
         places, as_of = {chunk.place for chunk in shown}, self._request.as_of
-        found: list[tuple[Candidate, float]] = []
+        found = []
         for chunk in [chunk for chunk in shown if chunk.role == "user"]:
             item = items.get(EntryPlace(chunk.index_id, chunk.entry + 1))
             if item is None or item.place in places or item.role != "assistant":
