@@ -62,7 +62,7 @@ class Embedding:
         self._meter = meter
         self._questions: OrderedDict[bytes, list[float]] = OrderedDict()
         self._paused_until: datetime | None = None
-        self._waits = False
+        self._loads_first = False
         self.job = Job(EMBED_JOB, self.embed)
         self.sweep = Job(SWEEP_JOB, self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
@@ -81,7 +81,7 @@ class Embedding:
 
     def wait_for_loading(self) -> None:
         """Let questions wait until the embedder is loaded: for a command that asks only once."""
-        self._waits = True
+        self._loads_first = True
 
     def of_query(self, vector: Sequence[float]) -> QueryEmbedding:
         """Return the vector of a question with what the embedder knows of it."""
@@ -216,7 +216,7 @@ class Embedding:
             return kept
         if (
             not text.strip()
-            or not (self._embedder.is_ready or self._waits)
+            or not (self._embedder.is_ready or self._loads_first)
             or (self._paused_until is not None and self._clock.now() < self._paused_until)
         ):
             return None

@@ -234,7 +234,7 @@ _PERSON_PHRASES: Final = Phrases({"others": OTHERS, "family": FAMILY, "self": SE
 _SHARED: Final = frozenset(("love", "life"))
 """Topics of a user that others of the family may change."""
 _OF_PEOPLE: Final = frozenset(("home", "love"))
-_THINGS: Final = frozenset(("car", "bike"))
+_VEHICLES: Final = frozenset(("car", "bike"))
 _RESCHEDULED: Final = re.compile(
     r"\bmoved (?:up |back )?to (?:next |the |this |\d{1,2}(?:st|nd|rd|th)?\.? )?"
     r"(?:\d{1,2}(?:[:.]\d\d|(?:st|nd|rd|th)\b(?! (?:ave|st|floor))| ?(?:am|pm|o clock)\b)|noon\b|morning|afternoon|evening"
@@ -247,7 +247,7 @@ _OF_A_THING: Final = re.compile(
     r"(?! (?:house|home|place|flat)s?\b)"
 )
 """Words by which somebody moves or separates a thing."""
-_THING_DIED: Final = re.compile(
+_DEVICE_ENDED: Final = re.compile(
     r"(?<!\bby a )(?<!\bby the )(?<!\bpar une )(?<!\bpor un )\b(?:car|van|truck|bike|engine|battery|phone|laptop|computer|tablet|printer|router|fridge|freezer|oven|boiler|dishwasher|machine|tv|telly|camera|server"
     r"|portable|telephone|ordi\w*|voiture|moteur|batterie|movil|coche|portatil|ordenador|bateria|lavadora|nevera)\b (?:(?!and\b|et\b|y\b)\w+ ){0,2}?(?:died|dead|mort|morte|murio|muerto|muerta)\b"
 )
@@ -341,8 +341,8 @@ def _labels(sentence: str, told: _Told) -> _Labels:
         topics, expired_topics = topics - _OF_PEOPLE, expired_topics - _OF_PEOPLE
     if "food" in topics:
         topics -= {"life"}  # animals that are eaten
-    if "life" not in topics and _THING_DIED.search(words):
-        expired_topics = (expired_topics - {"life"}) | (topics & _THINGS)
+    if "life" not in topics and _DEVICE_ENDED.search(words):
+        expired_topics = (expired_topics - {"life"}) | (topics & _VEHICLES)
     if _QUIT_HABIT.search(words):
         expired_topics -= {"job"}
     resumes = is_certain and _AGAIN in labels and labels <= _UNSURE and not replaced

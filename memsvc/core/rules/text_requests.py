@@ -194,7 +194,7 @@ _OWN_START: Final = re.compile(
     r"\W*(?:and |but |und |y |et )?(?:i|i'?m|i'?ve|we|we're|my|our|ich|wir|meine?|unsere?|yo|soy|tengo|vivo|mis?"
     r"|nuestr[oa]s?|je|nous|mon|ma|mes|notre|nos)\b|\W*j'|\W*(?:我|咱|私|僕|俺|うち)"
 )
-_INTRODUCED: Final = re.compile(
+_SPEAKER_NAME: Final = re.compile(
     r"\W*(?:[^\W\d_]+(?: \w+){0,2}[,!.]* )?(?i:i'?m|i am|my name is|this is|ich bin|ich heiße|mein name ist|je m'appelle|je suis|moi,? c'est|me llamo|soy|mi nombre es) [^\W\d_a-zß-öø-ÿ]"
 )
 """How a message begins whose speaker is named: "Hello, I'm Ada"."""
@@ -202,7 +202,7 @@ _ADDRESSED: Final = re.compile(
     r"\b(?:you|yours?|du|dir|dich|dein\w*|ihnen|vous|votre|vos|usted(?:es)?|vuestr\w+)\b"
 )
 _QUOTE: Final = re.compile(r"[:：\"“„«「『]")
-_LISTED: Final = re.compile(r": (?![^.!?\n]*\b(?:i|ich|je|yo|soy)\b)[^.!?:\n]{1,60}(?=[.!?])", re.IGNORECASE)
+_LIST: Final = re.compile(r": (?![^.!?\n]*\b(?:i|ich|je|yo|soy)\b)[^.!?:\n]{1,60}(?=[.!?])", re.IGNORECASE)
 """What a sentence lists: "We have three kids: Isla, Fergus and Callum."."""
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
@@ -417,10 +417,10 @@ def tells_of_oneself(text: str) -> bool:
     ]
     greeting = GREETING.match(text)
     is_letter = CLOSING.search(text) or (greeting and greeting["formal"])
-    plain = _LISTED.sub(" ", text)
-    is_mostly_own = own[:1] == [True] and 2 * sum(own) > len(own) and not _QUOTE.search(plain)
-    is_introduced = _INTRODUCED.match(text) is not None and ":" not in text
-    if (is_mostly_own or is_introduced) and not is_letter:
+    plain = _LIST.sub(" ", text)
+    is_own_text = own[:1] == [True] and 2 * sum(own) > len(own) and not _QUOTE.search(plain)
+    names_speaker = _SPEAKER_NAME.match(text) is not None and ":" not in text
+    if (is_own_text or names_speaker) and not is_letter:
         rest = [pair for pair in zip(sentences, own, strict=True) if "?" not in pair[0]][1:]
         is_addressed = any(_ADDRESSED.search(sentence) for sentence, _ in rest)
         return not is_addressed and 2 * sum(is_own for _, is_own in rest) >= len(rest)

@@ -190,18 +190,18 @@ def _by_speaker(new: Iterable[BoardEntry]) -> Iterator[BoardEntry]:
 
     A speaker's words end at the next label or at a blank line."""
     for entry in new:
-        role, said = entry.role, list[str]()
+        role, lines = entry.role, list[str]()
         for line in entry.content.split("\n"):
             label = _LABEL.match(line)
             if label and is_speaker(label["name"]) and not _TOPIC_LABEL.search(label[0]):
-                yield replace(entry, role=role, content="\n".join(said))
-                role, said = label["name"], [line[label.end() :]]
+                yield replace(entry, role=role, content="\n".join(lines))
+                role, lines = label["name"], [line[label.end() :]]
             elif role != entry.role and not line.strip():
-                yield replace(entry, role=role, content="\n".join(said))
-                role, said = entry.role, []
+                yield replace(entry, role=role, content="\n".join(lines))
+                role, lines = entry.role, []
             else:
-                said.append(line)
-        yield replace(entry, role=role, content="\n".join(said))
+                lines.append(line)
+        yield replace(entry, role=role, content="\n".join(lines))
 
 
 def _entry_lines(new: Sequence[BoardEntry]) -> list[_BoardLine]:

@@ -38,7 +38,6 @@ from memsvc.styles.embedding import Embedding, embed_query, queue_embedding
 from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.facts import restoring
-from memsvc.styles.turns.facts.asked_kinds import asked_kinds, sentences_of_kinds
 from memsvc.styles.turns.facts.forgetting import (
     FactWords,
     FileWiper,
@@ -50,8 +49,10 @@ from memsvc.styles.turns.facts.forgetting import (
     words_hash,
 )
 from memsvc.styles.turns.facts.query_names import (
+    asked_kinds,
     clauses_beside,
     named_by,
+    sentences_of_kinds,
     whole_and_parts,
     whole_name,
 )
