@@ -71,17 +71,17 @@ LEFT_CHARS_READ = 240
 
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, CHINESE, JAPANESE)
 # fmt: off
-PEOPLE: Final = frozenset((
+RELATIONS: Final = frozenset((
     "wife", "husband", "girlfriend", "boyfriend", "mother", "father", "boss", "daughter", "son",
     "brother", "sister", "niece", "nephew", "cousin", "roommate",
 ))
 # fmt: on
 """Keys of facts about people, each of whom is called by the key or by a word for it."""
-PERSON_KEYS: Final[Mapping[str, str]] = {
+RELATION_KEYS: Final[Mapping[str, str]] = {
     word: key
     for language in LANGUAGES
     for word, key in language.keys.items()
-    if key in PEOPLE and word not in ("先生", "太太", "主人")
+    if key in RELATIONS and word not in ("先生", "太太", "主人")
 }
 """The keys by such words; not those that are titles as well."""
 _WORD = re.compile(r"[^\W\d_]+")

@@ -198,7 +198,7 @@ _SPEAKER_NAME: Final = re.compile(
     r"\W*(?:[^\W\d_]+(?: \w+){0,2}[,!.]* )?(?i:i'?m|i am|my name is|this is|ich bin|ich heiße|mein name ist|je m'appelle|je suis|moi,? c'est|me llamo|soy|mi nombre es) [^\W\d_a-zß-öø-ÿ]"
 )
 """How a message begins whose speaker is named: "Hello, I'm Ada"."""
-_ADDRESSED: Final = re.compile(
+_YOU: Final = re.compile(
     r"\b(?:you|yours?|du|dir|dich|dein\w*|ihnen|vous|votre|vos|usted(?:es)?|vuestr\w+)\b"
 )
 _QUOTE: Final = re.compile(r"[:：\"“„«「『]")
@@ -422,8 +422,8 @@ def tells_of_oneself(text: str) -> bool:
     names_speaker = _SPEAKER_NAME.match(text) is not None and ":" not in text
     if (is_own_text or names_speaker) and not is_letter:
         rest = [pair for pair in zip(sentences, own, strict=True) if "?" not in pair[0]][1:]
-        is_addressed = any(_ADDRESSED.search(sentence) for sentence, _ in rest)
-        return not is_addressed and 2 * sum(is_own for _, is_own in rest) >= len(rest)
+        names_you = any(_YOU.search(sentence) for sentence, _ in rest)
+        return not names_you and 2 * sum(is_own for _, is_own in rest) >= len(rest)
     return all(own) and _COLON_OR_QUOTE.search(text) is None
 
 

@@ -14,8 +14,8 @@ from memsvc.core.rules.change_words import CJK, names_in
 from memsvc.core.rules.changes import COMMON
 from memsvc.core.rules.extraction import (
     LANGUAGES,
-    PEOPLE,
-    PERSON_KEYS,
+    RELATION_KEYS,
+    RELATIONS,
     requested_fact_ids,
 )
 from memsvc.core.rules.text_requests import FIRST_PERSON
@@ -79,21 +79,21 @@ _CONTINUATION: Final = re.compile(
 """How a sentence begins that goes on about what the one before it says."""
 
 
-def _people(question: str) -> frozenset[str]:
+def _relations(question: str) -> frozenset[str]:
     """Return the keys of the people that a question names by what they are to the speaker."""
     low = _ADDRESS.sub("", question).casefold()
     words = re.findall(r"\w+", low)
-    found = {PERSON_KEYS.get(word, word) for word in words} & PEOPLE
+    found = {RELATION_KEYS.get(word, word) for word in words} & RELATIONS
     if CJK.search(low):
-        found |= {key for word, key in PERSON_KEYS.items() if CJK.search(word) and word in low}
+        found |= {key for word, key in RELATION_KEYS.items() if CJK.search(word) and word in low}
     return frozenset(found)
 
 
-def _is_other_person(fact: Fact, people: Set[str], asked: Set[str]) -> bool:
+def _is_other_relation(fact: Fact, relations: Set[str], asked: Set[str]) -> bool:
     """Return whether a fact is about another of the user's people, whom the query does not name."""
     statement = fact.statement
     is_named = not asked.isdisjoint(terms(statement.value))
-    return bool(people) and statement.key in PEOPLE - people and not is_named
+    return bool(relations) and statement.key in RELATIONS - relations and not is_named
 
 
 def _of_kind(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]:
@@ -169,8 +169,8 @@ def named_by(question: str, found: Sequence[Fact], said: Set[str]) -> list[Fact]
     several facts is not evidence for any of them. `said` are those terms of the question that the
     person has used before."""
     asked = set(query_terms(question))
-    people = _people(question)
-    found = [one for one in found if not _is_other_person(one, people, asked)]
+    relations = _relations(question)
+    found = [one for one in found if not _is_other_relation(one, relations, asked)]
     if of_kind := _of_kind(question, found, said):
         stated = {comparable(fact.statement.statement) for fact in of_kind}
         return [  # "my dog Rex" names the dog as well, that the same sentence states
@@ -203,12 +203,12 @@ def whole_and_parts(question: str, named: Iterable[Fact]) -> tuple[list[Fact], l
         text, source = fact.statement.statement, fact.statement.evidence
         each = [text[start:stop].strip() for start, stop in sentences(text)]
         counts = [len(asked.intersection(terms(sentence))) for sentence in each]
-        meant, is_meant = list[str](), False
+        matches, is_match = list[str](), False
         for sentence, count in zip(each, counts, strict=True):
-            is_meant = 2 * count > max(counts) or (is_meant and _continues(sentence))
-            meant += [sentence] if is_meant else []
-        if is_quote(fact) and 0 < len(meant) < len(each):
-            parts += [SaidSentence(source.session, source.turn, sentence) for sentence in meant]
+            is_match = 2 * count > max(counts) or (is_match and _continues(sentence))
+            matches += [sentence] if is_match else []
+        if is_quote(fact) and 0 < len(matches) < len(each):
+            parts += [SaidSentence(source.session, source.turn, sentence) for sentence in matches]
         else:
             whole.append(fact)
     return whole, parts
@@ -379,18 +379,18 @@ _ALL_OF_IT: Final = re.compile(
 _POSSESSIVE: Final = (
     r"(?:my|our|meine?[nmrs]?|unsere?[nmrs]?|mon|ma|mes|notre|nos|mis?|nuestr[oa]s?)"
 )
-_MY_PERSON: Final = re.compile(
+_RELATION_QUERY: Final = re.compile(
     r"(?:(?:please |bitte )?(?:forget|delete|vergiss|lösche|oublie|olvida) )?"
     r"(?:(?:everything|all|alles|tout|todo) (?:about|über|sur|sobre) )?"
-    rf"{_POSSESSIVE} ({'|'.join(map(re.escape, sorted({*PEOPLE, *PERSON_KEYS})))})[.!]?",
+    rf"{_POSSESSIVE} ({'|'.join(map(re.escape, sorted({*RELATIONS, *RELATION_KEYS})))})[.!]?",
     re.IGNORECASE,
 )
 
 
-def _kind_of_person(word: str) -> AskedKind:
+def _relation_kind(word: str) -> AskedKind:
     """Return the kind of what is said of one of the user's people, by the word for them."""
     pattern = rf"\b{_POSSESSIVE} (?!ex\b)(?:\w+ )?{re.escape(word)}(?![\w-]|['’]s day\b| tongue\b)"
-    key = PERSON_KEYS.get(word.casefold(), word.casefold())
+    key = RELATION_KEYS.get(word.casefold(), word.casefold())
     tells = re.compile(rf"{pattern}|\A{key} ", re.IGNORECASE)
     return AskedKind(tells, word, tells)
 
@@ -400,8 +400,8 @@ def asked_kinds(question: str) -> Sequence[AskedKind] | None:
 
     "my mother" stands for all that is said of this person. Empty for a request for everything,
     which only a purge can do."""
-    if (person := _MY_PERSON.fullmatch(question.strip())) is not None:
-        return [_kind_of_person(person[1])]
+    if (found := _RELATION_QUERY.fullmatch(question.strip())) is not None:
+        return [_relation_kind(found[1])]
     kinds = [kind for kind in _KINDS if kind.asked.search(question)]
     rest = question
     for kind in kinds:
