@@ -55,7 +55,10 @@ _DAY: Final = (
 _NOW: Final = (
     r"(?:\b(?:now|instead|will|jetzt|nun|stattdessen|wird|ahora|será|maintenant|désormais|sera)\b|改[成为]|换成|现在)"
 )
-_OBJECT: Final = r"(?P<old>(?:[^\s,;，；]{1,60} ){0,6}[^\s,;，；]{1,60}?)(?:[,;] ?+| [-–—]+ |[，；])"
+_OBJECT: Final = (
+    r"(?!(?:what|that|how|where|who|everything|anything|dass|daß|was|wie|wo|wer|alles|lo que|que|qué|todo|ce que|tout)\b)"
+    r"(?P<old>(?:[^\s,;，；]{1,60} ){0,6}[^\s,;，；]{1,60}?)(?:[,;] ?+| [-–—]+ |[，；])"
+)
 """A request's short object, up to the next clause."""
 _OTHER_CLAUSE: Final = re.compile(
     rf"\W{{0,5}}{_OBJECT}"

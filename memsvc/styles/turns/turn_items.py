@@ -20,7 +20,11 @@ from memsvc.core.rules.changes import (
     is_about_others,
 )
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
-from memsvc.core.rules.forget_requests import mentions_forgetting, without_forgetting
+from memsvc.core.rules.forget_requests import (
+    forget_requests,
+    mentions_forgetting,
+    without_forgetting,
+)
 from memsvc.core.secrets import replace_secrets, without_secrets
 from memsvc.core.vectors import MeantText
 from memsvc.store import facts
@@ -57,6 +61,11 @@ class TurnItem(ReadItem):
     def as_sent(self) -> "TurnItem":
         """Return the item as the caller sent it."""
         return self.sent or self
+
+    @property
+    def asks_to_forget(self) -> bool:
+        """Return whether a user asks to forget something."""
+        return self.forgets and self.role == "user" and any(forget_requests(self.text))
 
     def masked(self) -> "TurnItem":
         """Return the item without secrets, itself if it has none."""

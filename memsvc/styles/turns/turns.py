@@ -76,6 +76,9 @@ REFUSED_NOTE: Final = (
     "the user asked to remember a password, key, token or card number, which is never"
     " stored as a fact"
 )
+FORGET_NOTE: Final = (
+    "the user asked to forget something, which a message does not do: call memory_forget"
+)
 
 
 NO_MERGE: Final = fact_rules.Merge((), (), 0)
@@ -294,8 +297,8 @@ class TurnMemory:
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
         `inputs` is the current input alone. Nothing is stored where the session's policy forbids
         it, and no secret where the project's policy masks them; SECRET_REFUSED for a new turn with
-        one where it refuses them. A `note` says what is not kept that the user asked to remember.
-        """
+        one where it refuses them. A `note` says what was asked for and not done, such as to forget
+        something."""
         inputs, block_found = block.strip(inputs)
         input_count = len(inputs)
         items = await self._masked(scope, [*inputs, *block.strip(output_items)[0]])
@@ -521,12 +524,14 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
 
 
 def _note(inputs: Sequence[TurnItem], answer: AfterTurnResult, *, is_stored: bool) -> str:
-    """Return a note on what was not stored (the turn, or a secret to remember), or ""."""
+    """Return a note on what was not done that the caller or the user asked for, or ""."""
     if answer.forgotten:
         return FORGOTTEN_NOTE
     if not is_stored:
         return NOT_STORED_NOTE
-    return REFUSED_NOTE if any(item.reading.refuses_secret for item in inputs) else ""
+    if any(item.reading.refuses_secret for item in inputs):
+        return REFUSED_NOTE
+    return FORGET_NOTE if any(item.asks_to_forget for item in inputs) else ""
 
 
 async def _content_hash(*groups: Sequence[TurnItem]) -> bytes:

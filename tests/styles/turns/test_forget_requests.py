@@ -123,6 +123,7 @@ def test_correction_of_a_value_is_no_request_to_forget(text: str) -> None:
         "Vergiss meine Operation, im März lag ich in der Charité.",
         "Vergiss meine Diagnose, es ist Epilepsie seit 2019.",
         "Oublie l'hôpital, la chimio est finie",
+        "Forget what I told you about the baby, the doctor will remove it on Monday.",
         "Please forget that my PIN is 4711, it is private.",
         "Vergiss Anna, die schwanger ist.",
         "Vergiss meine Diagnose, es ist mir peinlich.",
@@ -156,3 +157,10 @@ def test_long_request_is_read_in_linear_time(filling: str) -> None:
     started = perf_counter()
     without_forgetting(f"forget {filling * 16_000} x", is_users=True)
     assert perf_counter() - started < 0.5
+
+
+async def test_note_says_that_a_request_to_forget_needs_a_call(door: Door) -> None:
+    stored = await say(door, "t1", "Please forget what I said about the card.", user_id="mara")
+    assert "call memory_forget" in stored["note"]
+    for turn, text in (("t2", "Don't forget the milk."), ("t3", "forget monday - it's tuesday")):
+        assert (await say(door, turn, text, user_id="mara"))["note"] is None
