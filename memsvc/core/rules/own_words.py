@@ -178,8 +178,11 @@ def _pasted_spans(text: str) -> Sequence[Span]:
     if "\n" not in text and not (words.COLON.search(text) or words.SENTENCE_END.search(text)):
         return quoted  # one sentence
     paragraphs = _paragraphs(text, quoted)
+    examples = ((match.end(), len(text)) for match in words.EXAMPLE.finditer(text))
     verses = (match.span() for match in _VERSES.finditer(text)) if " / " in text else ()
-    spans = merged([*quoted, *verses, *_structured(paragraphs), *_given(text, paragraphs)])
+    spans = merged(
+        [*quoted, *verses, *examples, *_structured(paragraphs), *_given(text, paragraphs)]
+    )
     may_be_pasted = (
         not holds_text(text, spans)
         and len(text) <= PASTED_CHARS_MAX

@@ -207,6 +207,13 @@ _LIST: Final = re.compile(r": (?![^.!?\n]*\b(?:i|ich|je|yo|soy)\b)[^.!?:\n]{1,60
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
+EXAMPLE: Final = re.compile(
+    r"\b(?:write|draft|compose|create|generate|make|schreib\w*|verfass\w*|escr[ií]be\w*|redacta\w*|écri[st]\w*|rédige\w*)\b[^.!?\n]{0,200}"
+    r"\b(?:like(?: this)?|for example|e\.g\.?|along the lines of|so(?: etwas)? wie|zum beispiel|así como|por ejemplo|comme(?: ça)?|par exemple)\s?[:：]\s",
+    re.IGNORECASE,
+)
+"""What leads to an example of a text that is to be written."""
+
 COMMENT: Final = quick_pattern(
     r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
     r"|\b(?:it|this|that|these|they|those)(?:'s|'re| is| are| was| were| came| comes| goes| needs| has to)\b.{0,30}\b(?:from|for|by|my|our|his|her|a|an|the|in)\b"

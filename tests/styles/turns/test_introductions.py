@@ -55,6 +55,8 @@ LONG_INTRODUCTIONS = [
     ),
 ]
 LETTERS = [
+    "write me a sample introduction, something like: my name is Alex, I am 26 and a UX designer",
+    "Schreib mir eine Vorstellung, so wie: Ich heiße Max, ich wohne in Ulm und bin Koch.",
     (
         "Put in bullet points: I can do plumbing, tiling and some electrics. I've got my own van."
         " I'm based in Croydon but I'll travel. I charge 180 a day."
