@@ -96,3 +96,20 @@ async def test_the_last_bound_is_that_of_a_user(opened: Opened) -> None:
     door = opened()
     await door.refuses("INVALID_ARGUMENT", "memory_profile", user_id=" ")
     await door.refuses("INVALID_ARGUMENT", "memory_profile", user_id="ada", max_tokens=0)
+
+
+async def test_corrected_value_is_told_with_its_topic_once(opened: Opened) -> None:
+    door = opened()
+    await say(door, "t1", "I live in Kobe.", user_id="ada")
+    [fact] = (await door("memory_list_facts", session_id="s1", user_id="ada"))["facts"]
+    await door(
+        "memory_correct_fact",
+        session_id="s1",
+        user_id="ada",
+        record_id=fact["record_id"],
+        value="Neu-Ulm",
+    )
+    text = (await profile(door))["text"]
+    assert "home: " in text
+    assert "home: home" not in text
+    assert "Neu-Ulm" in text

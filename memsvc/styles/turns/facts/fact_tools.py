@@ -544,7 +544,7 @@ def _in_order(facts: Iterable[CurrentFact], classes: Collection[str]) -> list[_T
         if name is None or name in classes:
             topic = name or fact.fact_id.removeprefix("user_")
             doubt = f" (questioned: {fact.doubt})" if fact.doubt else ""
-            line = " ".join(f"{topic}: {fact.told}{doubt}".split())
+            line = " ".join(f"{topic}: {fact.told.removeprefix(f'{topic}: ')}{doubt}".split())
             rank = _OTHER if name is None else _RANKS[name]
             told.append(_Told(rank, topic, fact.valid_from, fact.entry, line, fact))
     unique = dict[str, _Told]()
