@@ -402,13 +402,13 @@ WHOLE = [
     (
         "mein bruder Felix schuldet mir 3000 euro, er ruft nie zurück. bin so sauer",
         "that my brother owes me money",
-        ["Felix", "3000", "schuldet", "zurück"],
+        ["Felix", "3000 euro", "schuldet", "zurück"],
         "sauer",
     ),
     (
         "my sister Eva owes me 3000 euros, she is sorry. the roof of our shed leaks in May",
         "my sister's debts",
-        ["Eva", "3000", "sorry"],
+        ["Eva", "3000 euro", "sorry"],
         "the roof of our shed leaks in May",
     ),
     ("i have a dog called Rex", "my dog Rex", ["Rex", "a dog"], ""),
