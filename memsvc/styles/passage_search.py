@@ -21,7 +21,7 @@ from memsvc.styles.embedding import Embedding, embed_query
 CANDIDATES: Final = 100
 VECTOR_WEIGHT: Final = 0.3
 CLEAR_MIN: Final = 0.1
-"""How far above all others a cosine has to be that finds a passage although it is not near."""
+"""Minimum lead of the best cosine over all others to find a passage that is not near."""
 ENTRY_CHARS_MAX: Final = 100_000
 
 

@@ -251,7 +251,7 @@ _DEVICE_ENDED: Final = re.compile(
     r"(?<!\bby a )(?<!\bby the )(?<!\bpar une )(?<!\bpor un )\b(?:car|van|truck|bike|engine|battery|phone|laptop|computer|tablet|printer|router|fridge|freezer|oven|boiler|dishwasher|machine|tv|telly|camera|server"
     r"|portable|telephone|ordi\w*|voiture|moteur|batterie|movil|coche|portatil|ordenador|bateria|lavadora|nevera)\b (?:(?!and\b|et\b|y\b)\w+ ){0,2}?(?:died|dead|mort|morte|murio|muerto|muerta)\b"
 )
-"""A thing that no longer works, which is no death."""
+"""Matches a device that stopped working, which does not mean that anybody died."""
 _QUIT_HABIT: Final = re.compile(r"\bquit (?!work)\w+ing\b")
 _STOPPED: Final = re.compile(r"\b(?:stopped|quit|no longer|not|n't)\W+$")
 _MAYBE: Final = Phrases({"maybe": MAYBE})

@@ -76,14 +76,14 @@ RELATIONS: Final = frozenset((
     "brother", "sister", "niece", "nephew", "cousin", "roommate",
 ))
 # fmt: on
-"""Keys of facts about people, each of whom is called by the key or by a word for it."""
+"""Keys of facts about a user's relatives and other close people."""
 RELATION_KEYS: Final[Mapping[str, str]] = {
     word: key
     for language in LANGUAGES
     for word, key in language.keys.items()
     if key in RELATIONS and word not in ("先生", "太太", "主人")
 }
-"""The keys by such words; not those that are titles as well."""
+"""Keys by the words for them in all languages, except for words that are also titles."""
 _WORD = re.compile(r"[^\W\d_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _HIDDEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00]")

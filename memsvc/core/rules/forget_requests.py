@@ -69,15 +69,26 @@ _OTHER_CLAUSE: Final = re.compile(
 _CORRECTED: Final = re.compile(
     rf"\W{{0,5}}{_OBJECT}(?:it'?s|it is|it'?ll be|it will be|es ist|c'est|ce sera|es|será)\b(?P<new>.+)", re.IGNORECASE
 )
-"""Matches what may correct a value: "forget the number, it's 0171 now"."""
+"""Matches the rest of a request that may be a correction: "the number, it's 0171 now"."""
 # fmt: on
 
 
 def forget_requests(text: str) -> Iterator[Span]:
     """Yield the spans of a user's text that ask to forget something.
 
-    A clause that says what holds instead is not part of them, and "forget Monday, it's Tuesday"
-    asks for nothing."""
+    A clause that gives a new value is not part of them. "forget Monday, it's Tuesday" is a
+    correction and yields nothing."""
+    for start, end, _ in _requests(text):
+        yield start, end
+
+
+def asks_to_forget(text: str) -> bool:
+    """Return whether a user's text asks to forget something without a new value for it."""
+    return not all(is_replaced for *_, is_replaced in _requests(text))
+
+
+def _requests(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each request begins and ends, and whether a new value follows it."""
     if not _WORD.search(text):
         return
     for start, end in sentence_spans(text):
@@ -85,14 +96,14 @@ def forget_requests(text: str) -> Iterator[Span]:
         if request is None or _is_correction(text, request.end(), end):
             continue
         if (new := _new_value(text, request.end(), end)) is not None:
-            yield start, new
+            yield start, new, True
         else:
             own = _CLAUSE_OF_ONES_OWN.search(text, request.end(), end)
-            yield start, own.start() + 1 if own else end
+            yield start, own.start() + 1 if own else end, False
 
 
 def _is_correction(text: str, start: int, end: int) -> bool:
-    """Return whether what follows a request names a new number or day for a value or a day."""
+    """Return whether a request only corrects a number or a day: "forget Monday, it's Tuesday"."""
     found = _CORRECTED.match(text, start, end)
     if found is None or not re.search(_DAY, found["new"], re.IGNORECASE):
         return False
@@ -103,9 +114,10 @@ def _is_correction(text: str, start: int, end: int) -> bool:
 
 
 def _new_value(text: str, start: int, end: int) -> int | None:
-    """Return where a clause begins that says what holds instead of what is to be forgotten.
+    """Return where the clause begins that gives the new value; None if there is none.
 
-    It says what holds now, or names another day: "forget Friday, the dentist is on Monday"."""
+    Such a clause contains a word like "now", or follows a day: "forget Friday, the dentist is on
+    Monday"."""
     found = _OTHER_CLAUSE.match(text, start, end)
     if found is None:
         return None

@@ -197,13 +197,13 @@ _OWN_START: Final = re.compile(
 _SPEAKER_NAME: Final = re.compile(
     r"\W*(?:[^\W\d_]+(?: \w+){0,2}[,!.]* )?(?i:i'?m|i am|my name is|this is|ich bin|ich heiße|mein name ist|je m'appelle|je suis|moi,? c'est|me llamo|soy|mi nombre es) [^\W\d_a-zß-öø-ÿ]"
 )
-"""How a message begins whose speaker is named: "Hello, I'm Ada"."""
+"""Matches a message that begins with the speaker's name: "Hello, I'm Ada"."""
 _YOU: Final = re.compile(
     r"\b(?:you|yours?|du|dir|dich|dein\w*|ihnen|vous|votre|vos|usted(?:es)?|vuestr\w+)\b"
 )
 _QUOTE: Final = re.compile(r"[:：\"“„«「『]")
 _LIST: Final = re.compile(r": (?![^.!?\n]*\b(?:i|ich|je|yo|soy)\b)[^.!?:\n]{1,60}(?=[.!?])", re.IGNORECASE)
-"""What a sentence lists: "We have three kids: Isla, Fergus and Callum."."""
+"""Matches a list within a sentence: "We have three kids: Isla, Fergus and Callum."."""
 _COLON_OR_QUOTE: Final = re.compile(r"[:?？：\"“„«「『]")
 WANTS: Final = quick_pattern(r"\b(?:i|we) (?:only |just |really |also )?(?:need|want|would like|have to)\b|\bi'd like\b|\b(?:ich|wir) (?:brauch\w*|möchte\w*|will)\b|\b(?:necesito|quiero|tengo que|je veux|je voudrais|il me faut)\b|[请帮]")
 
@@ -212,7 +212,7 @@ EXAMPLE: Final = re.compile(
     r"\b(?:like(?: this)?|for example|e\.g\.?|along the lines of|so(?: etwas)? wie|zum beispiel|así como|por ejemplo|comme(?: ça)?|par exemple)\s?[:：]\s",
     re.IGNORECASE,
 )
-"""What leads to an example of a text that is to be written."""
+"""Matches a request to write a text, up to the example that follows."""
 
 COMMENT: Final = quick_pattern(
     r"^\W{0,3}(?:\(|（|\^|↑|--|—\s*(?=\w)|ps\b|p\.s\.|btw\b|fyi\b|ok\b|okay\b|thx|以上|上面)"
@@ -411,7 +411,7 @@ def is_about_text(sentence: str) -> bool:
 
 
 def tells_of_oneself(text: str) -> bool:
-    """Return whether a text tells of its speaker in its own words, such as "Hi! I'm Ada.".
+    """Return whether the speakers of a text talk about themselves, as in "Hi! I'm Ada.".
 
     Every sentence behind a greeting begins with the speaker; or most do, the first one included; or
     half of those do that follow the speaker's name. In the last two cases no sentence but a

@@ -21,7 +21,7 @@ from memsvc.core.rules.changes import (
 )
 from memsvc.core.rules.extraction import NOTHING, TURN_CHARS_READ, Reading
 from memsvc.core.rules.forget_requests import (
-    forget_requests,
+    asks_to_forget,
     mentions_forgetting,
     without_forgetting,
 )
@@ -65,7 +65,7 @@ class TurnItem(ReadItem):
     @property
     def asks_to_forget(self) -> bool:
         """Return whether a user asks to forget something."""
-        return self.forgets and self.role == "user" and any(forget_requests(self.text))
+        return self.forgets and self.role == "user" and asks_to_forget(self.text)
 
     def masked(self) -> "TurnItem":
         """Return the item without secrets, itself if it has none."""

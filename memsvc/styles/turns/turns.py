@@ -524,7 +524,7 @@ def with_notes(stored: AfterTurnResult, before: str, after: Sequence[str]) -> Af
 
 
 def _note(inputs: Sequence[TurnItem], answer: AfterTurnResult, *, is_stored: bool) -> str:
-    """Return a note on what was not done that the caller or the user asked for, or ""."""
+    """Return a note on anything that was requested but not done, or ""."""
     if answer.forgotten:
         return FORGOTTEN_NOTE
     if not is_stored:

@@ -71,13 +71,13 @@ _DONE: Final = (
     r"|\[[xX]\]|✅|已完成|完成了|做完了|搞定|済み|終わりました|終わった"
 )
 _FINISHED: Final = regex.compile(_DONE, regex.IGNORECASE)
-"""Words that say that a task is done."""
+"""Matches words that report a task as done."""
 _PENDING: Final = regex.compile(
     r"\b(?:not|never|when|once|until|before|if|after|must|should|needs?|ha[sv]e to|will|please|want|almost|nearly|half|partly|cannot|no|nothing|none|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|to be"
     r"|nicht|kein\w*|fast|beinahe|halb|noch|wenn|sobald|bis|bevor|falls|muss|müssen|soll\w*|bitte|cuando|hasta|si|casi|debe\w*|quand|presque|dès|avant|pas|doit|doivent)\b|n't\b|没|未|请|之前|まだ|たら|[?？]",
     regex.IGNORECASE,
 )
-"""Words that mean that a task is still open although the words of `_DONE` occur."""
+"""Matches words that mean that a task is still open, although words of `_DONE` occur."""
 _USER_WORDS: Final = regex.compile(
     r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫",
     regex.IGNORECASE,

@@ -1,4 +1,4 @@
-"""What lines of a board say, compared: which one repeats, reverses or answers which."""
+"""Comparison of lines of a whiteboard: whether one repeats, reverses or answers another."""
 
 from collections.abc import Mapping, Set
 from typing import Final
@@ -21,15 +21,15 @@ from memsvc.core.word_similarity import (
 )
 
 REPEATED_SHARE: Final = 0.8
-"""Share of the longer line's words that two lines share when they say the same."""
+"""Minimum share of the longer line's words that two lines with the same meaning have in common."""
 REVERSED_SHARE: Final = 0.5
-"""Share of a line's words for one that itself says that something changed."""
+"""Minimum share of common words if the newer line says that something changed."""
 SHORT_TERMS: Final = 4
 ANSWER_SHARE: Final = 0.5
 CJK_SUBJECT_CHARS: Final = 4
-"""Characters of a word before an identifier where each is a word of its own."""
+"""Maximum characters before an identifier in scripts without spaces between words."""
 NOT_A_PERSON: Final = ("assistant", "tool", "system", "")
-"""Roles whose sentences in the first person are about nobody who could change."""
+"""Roles whose sentences in the first person say nothing about a person."""
 
 # fmt: off
 _INSTEAD: Final = (
@@ -57,7 +57,7 @@ _CHANGED: Final = regex.compile(f"{_REVERSED}|{_MOVED}", regex.IGNORECASE)
 _REASON: Final = regex.compile(
     r",? (?:because|weil|denn|da (?:der|die|das)|parce qu(?:e|['’]\w+)|porque|ya que)\b.*", regex.IGNORECASE
 )
-"""Why something changed, which says nothing of what did."""
+"""Matches the reason for a change, which is ignored when lines are compared."""
 _PHRASE: Final = r"(?P<old>[^,.;:!?\n、。，；！？]{1,60}?)(?=$|[,.;:!?)、。，；！？]| (?:but|because|so|and|as|since|we|i|weil|und|car|et|porque|y)\b)"
 _PLACE: Final = r"(?:(?:on|in|at|by|to|with|for|the|am|im|in|den|mit|le|la|les|en|el|los|con) )*"
 _OLD: Final = regex.compile(
@@ -72,7 +72,7 @@ _OLD: Final = regex.compile(
     r"|(?:而不是|不是|从)(?P<old>[^，。,、；]{1,12}?)(?=$|[，。,、；]|而是|改[为成到])",
     regex.IGNORECASE,
 )
-"""What a sentence says holds no longer, beside what does: "on Monday instead of Friday"."""
+"""Matches the value that a sentence says is no longer true: "on Monday instead of Friday"."""
 _DECISION_PREFIX: Final = regex.compile(
     r"\b(?:decid\w*|decision|agreed?|chose|chosen|settled on|let'?s|go(?:ing)? with|use|beschlossen|entschieden|décidé|"
     r"decidido|decidimos)\b|決定|決め|にしました|にします|决定|采用",
@@ -170,7 +170,7 @@ def is_repeated(line: LineTerms, previous: LineTerms) -> bool:
 
 
 def _ends_alike(one: Values, other: Values) -> bool:
-    """Return whether what only one text says stands behind all that both say."""
+    """Return whether the words that only one text has come after all the words that both have."""
     shared = one.shared(other)
     places = one.places(shared)
     return not places or shared.isdisjoint(one.content[places[0] :])
@@ -184,7 +184,7 @@ def is_other_value(line: LineTerms, previous: LineTerms) -> bool:
 
 
 def is_reversed(line: LineTerms, previous: LineTerms) -> bool:
-    """Return whether a line says in its own words that an older one holds no longer."""
+    """Return whether a line says in its own words that an older one is no longer true."""
     if not line.changes or _is_other_item(line, previous) or _is_other_item(previous, line):
         return False
     shared, settling = line.own & previous.own, line.settling | previous.settling
@@ -241,7 +241,7 @@ def _is_other_item(line: LineTerms, other: LineTerms) -> bool:
 
 
 def is_short(line: LineTerms) -> bool:
-    """Return whether a line says what changed and leaves out of what: "Not Friday, Monday."."""
+    """Return whether a line gives a new value without its subject: "Not Friday, Monday."."""
     return line.reverses and len(line.own - line.old) <= 1
 
 

@@ -162,5 +162,9 @@ def test_long_request_is_read_in_linear_time(filling: str) -> None:
 async def test_note_says_that_a_request_to_forget_needs_a_call(door: Door) -> None:
     stored = await say(door, "t1", "Please forget what I said about the card.", user_id="mara")
     assert "call memory_forget" in stored["note"]
-    for turn, text in (("t2", "Don't forget the milk."), ("t3", "forget monday - it's tuesday")):
-        assert (await say(door, turn, text, user_id="mara"))["note"] is None
+    for text in (
+        "Don't forget the milk.",
+        "forget monday - it's tuesday",
+        "forget friday, the dentist is on monday",
+    ):
+        assert (await say(door, f"t{len(text)}", text, user_id="mara"))["note"] is None

@@ -154,7 +154,7 @@ def redaction_of(
 
 
 def is_quote(fact: Fact) -> bool:
-    """Return whether a fact is the plain words of a message, or how they begin, without a topic."""
+    """Return whether a fact only quotes a message, or its beginning, and has no topic."""
     value, said = comparable(fact.statement.value), comparable(fact.statement.statement)
     return said.startswith(value) if fact.statement.value.endswith(LEFT_OUT) else said == value
 
@@ -354,7 +354,7 @@ async def wipe_index(
 async def rewrite_facts(
     tx: Tx, pairs: Sequence[tuple[Fact, Fact]], *, is_shown: bool = False
 ) -> None:
-    """Index facts again, given as pairs of the old and the new one, under their new words.
+    """Re-index facts under their new words; each pair is the old and the new version of a fact.
 
     With `is_shown`, hidden ones of active facts are found again."""
     for old, new in pairs:

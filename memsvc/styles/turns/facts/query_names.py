@@ -76,11 +76,11 @@ _CONTINUATION: Final = re.compile(
     r"\W*(?:he|she|it|they|his|her|its|their|er|sie|es|seine?|ihre?|il|elle|son|sa|ses|él|ella|su|sus)\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that goes on about what the one before it says."""
+"""Matches the beginning of a sentence that refers to the one before it."""
 
 
 def _relations(question: str) -> frozenset[str]:
-    """Return the keys of the people that a question names by what they are to the speaker."""
+    """Return the relations, such as husband, by which a question names people."""
     low = _ADDRESS.sub("", question).casefold()
     words = re.findall(r"\w+", low)
     found = {RELATION_KEYS.get(word, word) for word in words} & RELATIONS
@@ -90,7 +90,7 @@ def _relations(question: str) -> frozenset[str]:
 
 
 def _is_other_relation(fact: Fact, relations: Set[str], asked: Set[str]) -> bool:
-    """Return whether a fact is about another of the user's people, whom the query does not name."""
+    """Return whether a fact is about a relation that the query does not mean."""
     statement = fact.statement
     is_named = not asked.isdisjoint(terms(statement.value))
     return bool(relations) and statement.key in RELATIONS - relations and not is_named
@@ -215,7 +215,7 @@ def whole_and_parts(question: str, named: Iterable[Fact]) -> tuple[list[Fact], l
 
 
 def _continues(sentence: str) -> bool:
-    """Return whether a sentence is about what the one before it says, and names nobody else."""
+    """Return whether a sentence refers to the one before it and names nobody else."""
     names = content_terms(" ".join(names_in(sentence)))
     return _CONTINUATION.match(sentence) is not None and COMMON.issuperset(names)
 
@@ -388,7 +388,7 @@ _RELATION_QUERY: Final = re.compile(
 
 
 def _relation_kind(word: str) -> AskedKind:
-    """Return the kind of what is said of one of the user's people, by the word for them."""
+    """Return a kind that matches everything said about a relation, such as "mother"."""
     pattern = rf"\b{_POSSESSIVE} (?!ex\b)(?:\w+ )?{re.escape(word)}(?![\w-]|['’]s day\b| tongue\b)"
     key = RELATION_KEYS.get(word.casefold(), word.casefold())
     tells = re.compile(rf"{pattern}|\A{key} ", re.IGNORECASE)
